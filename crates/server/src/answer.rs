@@ -6,14 +6,16 @@
 //! answers through the binary.
 
 mod by_rules;
+mod limit_notice;
 
 pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
 
 use crate::{
     control_client::StatusForm,
-    core_context::{self, CoreContext},
+    core_context::CoreContext,
     counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
@@ -24,7 +26,7 @@ use crate::{
     hosts::{Action, Host, HostId, Hosts, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
-    programs::{self, GatewayRequest},
+    programs::GatewayRequest,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -36,9 +38,6 @@ use vermeil_http::{
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
     response::{HeadWriter, PageContent as Sends},
 };
-
-/// Bytes of a request line that a notice quotes, before the reason.
-pub(crate) const SAID_BYTES_MAX: usize = 300;
 
 /// For answers that are valid only now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";
@@ -571,45 +570,6 @@ pub(crate) fn error(
             Answer::Slow(Deferred::ErrorPage(Box::new(call)))
         }
     }
-}
-
-/// Logs which limit a request has reached, and the setting that changes the limit. `received` is
-/// the request, or the part of it that has come.
-pub(crate) fn say_limit(local: &mut CoreContext, rejection: Rejection, received: &[u8]) {
-    let limits = &local.server.limits;
-    // Programs may be allowed larger content, and that bound then applies to all requests.
-    let is_of_programs = programs::with(|programs| programs.answering.options.content_bytes)
-        .is_some_and(|content_bytes| content_bytes >= limits.body_bytes);
-    let (what, most, cure) = match rejection {
-        Rejection::RequestLineTooLong => {
-            let cure = "--request-line-bytes, or request_line_bytes in [limits]";
-            ("line", format!("{} bytes", limits.request_line_bytes), cure)
-        }
-        Rejection::TooManyFields => {
-            ("head", format!("{} fields", limits.header_count), "--header-count, or header_count in [limits]")
-        }
-        Rejection::HeadTooLong => {
-            ("head", format!("{} bytes", limits.header_bytes), "--header-bytes, or header_bytes in [limits]")
-        }
-        Rejection::BodyTooLong => {
-            let cure = match is_of_programs {
-                true => "--programs-body-bytes, or body_bytes in [programs]",
-                false => "--body-bytes, or body_bytes in [limits]",
-            };
-            ("content", format!("{} bytes", limits.body_bytes), cure)
-        }
-        Rejection::TrailersTooLong => {
-            ("trailer section", format!("{} bytes", limits.trailer_bytes), "no option and no key")
-        }
-        _ => return,
-    };
-    let line = core_context::request_line(received);
-    let line = line[..line.len().min(SAID_BYTES_MAX)].escape_ascii();
-    let status = rejection.status().code();
-    let notice = format_args!(
-        "{line}: the {what} of the request has more than {most}; that limit is changed by {cure} ({status})"
-    );
-    local.server.notices.say(NoticeKind::LimitReached, notice);
 }
 
 /// The answer to one request for a file.
