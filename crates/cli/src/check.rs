@@ -41,7 +41,7 @@ pub(crate) struct CheckArgs {
     /// Say which host, route and file a GET request for this URL gets, and why
     ///
     /// The request has no fields beside the host, and its client is unknown. A path instead of a
-    /// URL asks the default host.
+    /// URL asks the default host. Default: the configuration is checked only.
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     explain: Option<String>,
 }

@@ -24,8 +24,8 @@
 //! use std::convert::Infallible;
 //! use vermeil::{Handle, TcpStream, hyper::{ColorExec, CoreTimer, HyperStream}};
 //!
-//! /// Serves HTTP/2 on a color of its own; each request runs on another, so that requests run in
-//! parallel. fn serve(handle: &Handle, socket: std::os::fd::OwnedFd) {
+//! /// Serves HTTP/2 on a color of its own; each request runs on another color, in parallel.
+//! fn serve(handle: &Handle, socket: std::os::fd::OwnedFd) {
 //!     let color = handle.color();
 //!     let executor = ColorExec::children(handle);
 //!     handle.spawn_on(&color, async move {

@@ -43,6 +43,6 @@ pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{BatchWait, QueuedClass, Ready, ReadyOrder, ReadySlot, StealClass, StealKey, Stolen};
 pub use remote_wakes::{REMOTE_WAKE_STREAK, RemoteWakeStreak};
 pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, ClassShares};
-pub use steal::{SPIN_NS, STEAL_BATCH_MAX, StealCandidate, Stealing, WATCH_NS};
-pub use turn::{TURN_NS, Turn, TurnLimits, TurnStep, TurnView};
+pub use steal::{SPIN_NS, STEAL_BATCH_MAX, StealCandidate, Stealing, TURN_NS, WATCH_NS};
+pub use turn::{Turn, TurnLimits, TurnStep, TurnView};
 pub use warm_batch::{RunAfter, WARM_BATCH_MAX_NS, WarmBatch};

@@ -241,9 +241,13 @@ pub const WATCH_NS: u64 = 1_000_000;
 /// both sides, so that the core never loses more than twice the optimum.
 pub const SPIN_NS: u64 = 10_000;
 
+/// Maximum duration of a turn, in nanoseconds, to the end of the running activation, because longer
+/// turns delay the I/O of all connections.
+pub const TURN_NS: u64 = 1_000_000;
+
 /// Most work that a steal takes, in nanoseconds: a turn, because after a turn the thief looks at
 /// its own I/O.
-const AMOUNT_NS_MAX: u64 = crate::TURN_NS;
+const AMOUNT_NS_MAX: u64 = TURN_NS;
 
 #[cfg(test)]
 mod tests {

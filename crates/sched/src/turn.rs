@@ -6,10 +6,6 @@
 
 use crate::Stealing;
 
-/// Maximum duration of a turn, in nanoseconds, to the end of the running activation, because longer
-/// turns delay the I/O of all connections.
-pub const TURN_NS: u64 = 1_000_000;
-
 /// Bounds of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {

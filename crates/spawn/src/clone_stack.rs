@@ -208,7 +208,7 @@ impl<'c> Birth<'c> {
         let waits = if wait == StartWait::UntilItRuns { libc::CLONE_VFORK } else { 0 };
         let descriptor = if descriptor == Descriptor::Wanted { libc::CLONE_PIDFD } else { 0 };
         let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | waits | descriptor;
-        Self { stack: stack, flags, descriptor: -1 }
+        Self { stack, flags, descriptor: -1 }
     }
 
     fn child(&mut self) -> &mut Child {

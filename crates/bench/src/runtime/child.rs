@@ -210,7 +210,11 @@ impl ChildCosts {
 fn switches() -> io::Result<u64> {
     let mut sum = 0;
     for task in fs::read_dir("/proc/self/task")? {
-        let status = fs::read_to_string(task?.path().join("status"))?;
+        let status = match fs::read_to_string(task?.path().join("status")) {
+            // The thread has ended since its name was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            status => status?,
+        };
         let counts = status.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
         sum += counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum::<u64>();
     }

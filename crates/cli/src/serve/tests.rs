@@ -182,7 +182,7 @@ fn what_clap_refuses_says_what_would_be_right() {
         (&["--listen", "::1"], "write an IPv6 address in brackets, such as [::1]:8080"),
         (&["--cores", "0"], "'0' for '--cores <LIST|N|all>': a server needs at least one core"),
         (&["--io", "kqueue"], "[possible values: auto, uring, epoll]"),
-        (&["--log", ""], "a log is `off`, `-` for standard output, or a file"),
+        (&["--log", ""], "a log is `off`, `-` for standard output, `syslog`, `journald`"),
         (&["--header-timeout", "0"], "no time at all; the shortest time is 1ms"),
         (&["--drain-timeout", "2d"], "write seconds such as 10 or 2.5, or a number with a unit"),
         (&["--header-bytes", "17M"], "at most 16M"),

@@ -137,7 +137,7 @@ impl<'a> Engine<'a> {
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
         let users = supply.spawn(&handle, &field);
-        Ok(Self { common: common, runtime, field, cpu_ns, users, is_open })
+        Ok(Self { common, runtime, field, cpu_ns, users, is_open })
     }
 
     /// Waits until the run or the watcher ends the run.
