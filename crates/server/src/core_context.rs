@@ -42,7 +42,7 @@ pub(crate) struct CoreContext {
     pub(crate) cache: CoreCache,
     /// Whether programs may answer requests (`programs/`).
     pub(crate) has_programs: bool,
-    pub(crate) records: CoreRecords,
+    pub(crate) records: RequestRecords,
     pub(crate) connections: Connections,
     pub(crate) door: AdmissionController,
     pub(crate) polling: CorePolling,
@@ -53,7 +53,7 @@ pub(crate) struct CoreContext {
 }
 
 /// The core's records of ended requests.
-pub(crate) struct CoreRecords {
+pub(crate) struct RequestRecords {
     pub(crate) log: CoreLog,
     pub(crate) counts: RequestCounts,
     /// Waits for the log's first unflushed record.
@@ -119,7 +119,7 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         hosts,
         cache,
         has_programs: false,
-        records: CoreRecords { log, counts: RequestCounts::new(), flusher: None },
+        records: RequestRecords { log, counts: RequestCounts::new(), flusher: None },
         connections: Connections::default(),
         heads: CoreHeadParts {
             clock: CoreClock::default(),
