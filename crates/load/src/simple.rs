@@ -196,19 +196,19 @@ impl Users {
 }
 
 impl Supply for Users {
-    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize {
+    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>) -> usize {
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..self.connections {
-            field.user_begins();
-            let begins = field.epoch + self.ramp_up.mul_f64(index as f64 / self.connections as f64);
+            context.user_begins();
+            let begins = context.epoch + self.ramp_up.mul_f64(index as f64 / self.connections as f64);
             let color = handle.color_on(cores[index % cores.len()]);
             let user = SimpleUser {
                 scheme: self.scheme.clone(),
-                context: field.clone(),
+                context: context.clone(),
                 index,
                 link: None,
                 limit: Sleep::unset(),
-                random: Random::new(field.seed, (field.first_user + index) as u64),
+                random: Random::new(context.seed, (context.first_user + index) as u64),
                 next_url: index % self.scheme.batches.len(),
             };
             drop(handle.spawn_on(&color, user.live(begins)));
@@ -344,9 +344,9 @@ impl SimpleUser {
         self.next_url = (batch + 1) % self.scheme.batches.len();
         self.limit.set(self.context.timeout);
         let mut left = count;
-        let Self { context: field, scheme, link, limit, index, .. } = self;
+        let Self { context, scheme, link, limit, index, .. } = self;
         let exchange = async {
-            let lane = LaneExchange { context: field, scheme, user: *index };
+            let lane = LaneExchange { context, scheme, user: *index };
             let repeats = scheme.asked[batch].repeats;
             let speaks_http2 = matches!(scheme.batches, Batches::Http2(_));
             let mut has_repeated = false;
@@ -356,19 +356,19 @@ impl SimpleUser {
                     Ok(()) => return Ok(()),
                     Err(StopReason::Failed(failure)) => return Err(failure),
                     // Nothing was sent.
-                    Err(StopReason::Idle) => field.ledger.here().reopened += 1,
+                    Err(StopReason::Idle) => context.ledger.here().reopened += 1,
                     // The server may have begun these requests, so repeat them only once, and only
                     // if idempotent.
                     Err(StopReason::Crossing) if repeats == Repeats::Once && !has_repeated => {
                         has_repeated = true;
-                        let mut tally = field.ledger.here();
+                        let mut tally = context.ledger.here();
                         tally.reopened += 1;
                         tally.repeated += left;
                     }
                     // In HTTP/2 the server guarantees that it did not begin the requests (RFC 9113
                     // section 8.7). In HTTP/1.1 only the method decides.
                     Err(StopReason::Announced) if speaks_http2 || repeats == Repeats::Once => {
-                        let mut tally = field.ledger.here();
+                        let mut tally = context.ledger.here();
                         // The server closed an idle connection, so the connection counts as
                         // reopened.
                         if left == before { tally.reopened += 1 } else { tally.deferred += left }

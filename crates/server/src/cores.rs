@@ -274,7 +274,7 @@ pub(crate) enum NewLog {
 /// # Errors
 /// The first core that failed, with its error. Everything else has been changed.
 pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreError> {
-    let CoreChanges { server, hosts, program_config: answering, added, removed, log } = change;
+    let CoreChanges { server, hosts, program_config, added, removed, log } = change;
     let watched = WatchedListener::of(&server.balancing, &added);
     let cores = handle.cores();
     let mut logs: Vec<Option<CoreLog>> = match log {
@@ -288,10 +288,10 @@ pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreErr
         .map(|((core, sockets), log)| {
             let (server, hosts, removed) = (server.clone(), hosts.clone(), removed.clone());
             // Each core counts the users of its own reference.
-            let answering = answering.clone().map(Arc::new);
+            let program_config = program_config.clone().map(Arc::new);
             let spawner = handle.clone();
             let task = handle.spawn_on(&handle.color_on(core), async move {
-                change_core(server, hosts, answering, &removed, log);
+                change_core(server, hosts, program_config, &removed, log);
                 sockets.into_iter().try_for_each(|(addr, socket)| listen(&spawner, core, addr, socket))
             });
             (core, task)
@@ -311,13 +311,13 @@ pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreErr
 fn change_core(
     server: Arc<Server>,
     hosts: Arc<Hosts>,
-    answering: Option<Arc<ProgramConfig>>,
+    program_config: Option<Arc<ProgramConfig>>,
     removed: &[ListenAddr],
     log: Option<CoreLog>,
 ) {
     stall_rescue::stop_some(removed);
-    if let Some(answering) = answering {
-        programs::set_answering(answering);
+    if let Some(program_config) = program_config {
+        programs::set_answering(program_config);
     }
     core_context::with(|local| {
         local.door.set_wait_max(server.wait_max);

@@ -337,11 +337,11 @@ impl RunningServer {
         self.remove_files(&ends);
         present.bound.extend(added.iter().map(|listening| (listening.asked, listening.addr)));
         let hosts = options.hosts.clone();
-        let answering = programs.zip(revision.as_mut()).map(|(programs, new)| programs.begin(new));
+        let program_config = programs.zip(revision.as_mut()).map(|(programs, new)| programs.begin(new));
         let change = CoreChanges {
             server: server.clone(),
             hosts: hosts.clone(),
-            program_config: answering,
+            program_config,
             added,
             removed,
             log: new_log,

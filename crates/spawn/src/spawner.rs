@@ -88,10 +88,10 @@ pub(crate) fn run(
     profiles: Vec<Profile>,
     channels: Vec<OwnedFd>,
     keeper: OwnedFd,
-    stall: &StallWatchdog,
+    watchdog: &StallWatchdog,
     generation: u32,
 ) -> Result<(), Errno> {
-    let mut spawner = Spawner::new(profiles, channels, keeper, stall, generation)?;
+    let mut spawner = Spawner::new(profiles, channels, keeper, watchdog, generation)?;
     for channel in 0..spawner.lines.len() {
         spawner.reply(channel, Reply::Hello { generation }, None);
     }
@@ -122,7 +122,7 @@ impl<'k> Spawner<'k> {
         profiles: Vec<Profile>,
         channels: Vec<OwnedFd>,
         keeper: OwnedFd,
-        stall: &'k StallWatchdog,
+        watchdog: &'k StallWatchdog,
         generation: u32,
     ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -151,7 +151,7 @@ impl<'k> Spawner<'k> {
             signals,
             reaper: Reaper::new(Instant::now()),
             cradles: Vec::new(),
-            watchdog: stall,
+            watchdog,
         })
     }
 

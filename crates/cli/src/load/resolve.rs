@@ -118,7 +118,7 @@ impl LoadArgs {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
         let plan = SimplePlan {
-            common: self.ground(arrivals.as_ref())?,
+            common: self.common(arrivals.as_ref())?,
             urls,
             request: self.request()?,
             connections: self.connections,
@@ -150,7 +150,7 @@ impl LoadArgs {
             replay.skipped
         );
         let plan = SimplePlan {
-            common: self.ground(Some(&replay.arrivals))?,
+            common: self.common(Some(&replay.arrivals))?,
             request: self.request()?,
             connections: self.connections,
             pace: Loop::Open { arrivals: replay.arrivals },
@@ -171,8 +171,8 @@ impl LoadArgs {
 
     fn sessions(&self, workload: &str, url: &Url) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let arrivals = self.arrivals()?;
-        let ground = self.ground(arrivals.as_ref())?;
-        let mut model = self.model(workload, url, &ground)?;
+        let common = self.common(arrivals.as_ref())?;
+        let mut model = self.model(workload, url, &common)?;
         if let Some(think) = self.time.think {
             model.think = think;
         }
@@ -189,7 +189,7 @@ impl LoadArgs {
             None => SessionLoop::Closed,
         };
         let plan = SessionPlan {
-            common: ground,
+            common,
             url: url.clone(),
             model,
             users: self.connections,
@@ -203,7 +203,7 @@ impl LoadArgs {
     }
 
     /// The model of a workload: shipped, adapted to the server's manifest of files, or from a file.
-    fn model(&self, workload: &str, url: &Url, ground: &CommonOptions) -> Result<Model, LoadUsage> {
+    fn model(&self, workload: &str, url: &Url, common: &CommonOptions) -> Result<Model, LoadUsage> {
         if workload.ends_with(".toml") {
             let text = read("the workload", Path::new(workload), |path| fs::read_to_string(path))?;
             return Model::from_toml(&text)
@@ -213,11 +213,11 @@ impl LoadArgs {
         let manifest = match builtin.files() {
             None => None,
             Some(_) => {
-                let addr = match ground.sets.first() {
+                let addr = match common.sets.first() {
                     Some(set) => set.addrs[0],
                     None => url.resolve().map_err(LoadError::from)?,
                 };
-                manifest(url, addr, &ground.tls_verify)
+                manifest(url, addr, &common.tls_verify)
                     .map_err(|error| LoadUsage::NoFiles(error.to_string()))?
             }
         };
@@ -236,7 +236,7 @@ impl LoadArgs {
         }
     }
 
-    fn ground(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
+    fn common(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
         let around = vermeil_server::config::Surroundings::here()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;

@@ -43,7 +43,7 @@ impl<F: FnMut(RunProgress<'_>) -> ControlFlow<()>> RunObserver for F {
 pub(crate) trait Supply {
     /// Spawns all users and returns their number. Each user calls [`RunContext::user_begins`]
     /// before the spawn.
-    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize;
+    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>) -> usize;
     /// The arrivals of requests or sessions, in an open loop.
     fn arrivals(&self) -> Option<&Arrivals>;
     /// The number of requests after which the run ends.
@@ -83,7 +83,7 @@ pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Res
 pub(crate) struct Engine<'a> {
     common: &'a CommonOptions,
     runtime: Runtime,
-    field: Arc<RunContext>,
+    context: Arc<RunContext>,
     cpu_ns: CpuNs,
     users: usize,
     is_open: bool,
@@ -123,7 +123,7 @@ impl<'a> Engine<'a> {
         let sets = Sets::new(sets, common.choice);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
-        let field = Arc::new(RunContext::new(
+        let context = Arc::new(RunContext::new(
             ledger,
             sets,
             schedules,
@@ -133,18 +133,18 @@ impl<'a> Engine<'a> {
         ));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
-            let beat = pulse(field.clone(), core.0 as usize, cpu_ns.clone());
+            let beat = pulse(context.clone(), core.0 as usize, cpu_ns.clone());
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
-        let users = supply.spawn(&handle, &field);
-        Ok(Self { common, runtime, field, cpu_ns, users, is_open })
+        let users = supply.spawn(&handle, &context);
+        Ok(Self { common, runtime, context, cpu_ns, users, is_open })
     }
 
     /// Waits until the run or the watcher ends the run.
     pub(crate) fn finish(self, watch: &mut dyn RunObserver) -> Outcome {
         let phases = self.common.phases;
-        wait_until(self.field.epoch, &self.field);
-        let mut course = RunCourse::new(&self.field, &phases);
+        wait_until(self.context.epoch, &self.context);
+        let mut course = RunCourse::new(&self.context, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
         let (mut ended, mut missed, mut oldest) = (ControlFlow::Continue(()), 0, None);
         for (phase, lasts) in [
@@ -163,17 +163,17 @@ impl<'a> Engine<'a> {
             if phase == RunPhase::Window {
                 used.1 = Readings::take(&self.cpu_ns);
                 let now = Instant::now();
-                missed = self.field.missed(now);
-                oldest = self.field.waits.oldest(now.saturating_duration_since(self.field.epoch));
+                missed = self.context.missed(now);
+                oldest = self.context.waits.oldest(now.saturating_duration_since(self.context.epoch));
             }
         }
-        self.field.stop();
+        self.context.stop();
         let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
         let outcome = Outcome {
             unfinished: course.begun.saturating_sub(course.ended),
             oldest,
             missed,
-            is_counted: self.field.is_done(),
+            is_counted: self.context.is_done(),
             total: course.total,
             window: course.window,
             planned: phases.window,
@@ -196,9 +196,9 @@ impl<'a> Engine<'a> {
 }
 
 /// Waits until `at`, or until the end of the run.
-fn wait_until(at: Instant, field: &RunContext) {
+fn wait_until(at: Instant, context: &RunContext) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-        && !field.is_over()
+        && !context.is_over()
     {
         std::thread::park_timeout(left);
     }
@@ -206,7 +206,7 @@ fn wait_until(at: Instant, field: &RunContext) {
 
 /// The results of a run so far.
 struct RunCourse<'a> {
-    field: &'a RunContext,
+    context: &'a RunContext,
     began: Instant,
     planned: Option<Duration>,
     interval: Duration,
@@ -222,11 +222,11 @@ struct RunCourse<'a> {
 }
 
 impl<'a> RunCourse<'a> {
-    fn new(field: &'a RunContext, phases: &Phases) -> Self {
+    fn new(context: &'a RunContext, phases: &Phases) -> Self {
         let planned = phases.total();
         Self {
-            field,
-            began: field.epoch,
+            context,
+            began: context.epoch,
             planned,
             interval: planned
                 .map_or(INTERVAL.1, |planned| (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1)),
@@ -250,13 +250,13 @@ impl<'a> RunCourse<'a> {
             // rest, because a rate over a short moment is meaningless.
             let next = begins + self.interval;
             let ends = if phase_ends < next + self.interval / 2 { phase_ends } else { next };
-            wait_until(ends, self.field);
+            wait_until(ends, self.context);
             // Checked before the collection, because the last users may count and end meanwhile.
-            let over = self.field.is_over();
-            self.field.ledger.collect(&mut self.last);
+            let over = self.context.is_over();
+            self.context.ledger.collect(&mut self.last);
             let now = Instant::now();
             if phase == RunPhase::Window && now >= phase_ends {
-                self.last.overdue = self.field.waits.overdue(now - self.field.epoch);
+                self.last.overdue = self.context.waits.overdue(now - self.context.epoch);
             }
             self.add(phase, begins, now);
             if phase == RunPhase::Window {
@@ -295,7 +295,7 @@ impl<'a> RunCourse<'a> {
             good: tally.good,
             failed: tally.failed(),
             bytes: tally.bytes,
-            users: self.field.users_there(),
+            users: self.context.users_there(),
             percentiles: Interval::percentiles_of(&tally.response),
         });
         if phase != RunPhase::RampDown {

@@ -33,10 +33,10 @@ impl Drop for SessionUser {
 }
 
 impl SessionUser {
-    pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, index: usize) -> Self {
-        let browser = UserBrowser::new(script.clone(), field.clone(), index);
-        let random = Random::new(field.seed, (field.first_user + index) as u64);
-        Self { script, context: field, browser, random, index }
+    pub(super) fn new(script: Arc<PageScript>, context: Arc<RunContext>, index: usize) -> Self {
+        let browser = UserBrowser::new(script.clone(), context.clone(), index);
+        let random = Random::new(context.seed, (context.first_user + index) as u64);
+        Self { script, context, browser, random, index }
     }
 
     /// Runs sessions until the end of the run.

@@ -55,10 +55,10 @@ struct OpenConnection {
 }
 
 impl UserBrowser {
-    pub(super) fn new(script: Arc<PageScript>, field: Arc<RunContext>, user: usize) -> Self {
+    pub(super) fn new(script: Arc<PageScript>, context: Arc<RunContext>, user: usize) -> Self {
         let lanes =
             (0..script.connections).map(|_| BrowserLane { open: None, limit: Sleep::unset() }).collect();
-        Self { script, context: field, user, lanes }
+        Self { script, context, user, lanes }
     }
 
     /// The set of addresses of the first connection.
@@ -77,8 +77,8 @@ impl UserBrowser {
         page: usize,
         random: &mut Random,
     ) -> Result<Visited, ExchangeFailure> {
-        let (script, field) = (self.script.clone(), self.context.clone());
-        let fetch = Fetch { script: &script, field: &field, user: self.user };
+        let (script, context) = (self.script.clone(), self.context.clone());
+        let fetch = Fetch { script: &script, context: &context, user: self.user };
         let step = &script.pages[page];
         let own = fetch.page(&mut self.lanes[0], step, random).await?;
         if step.objects.is_empty() {
@@ -124,7 +124,7 @@ impl UserBrowser {
 /// The context of a fetch.
 struct Fetch<'a> {
     script: &'a PageScript,
-    field: &'a RunContext,
+    context: &'a RunContext,
     user: usize,
 }
 
@@ -228,10 +228,10 @@ impl Fetch<'_> {
                 None => ConnectionEnding::InRequest,
             };
             match ending {
-                ConnectionEnding::BeforeRequest => self.field.ledger.here().reopened += 1,
+                ConnectionEnding::BeforeRequest => self.context.ledger.here().reopened += 1,
                 ConnectionEnding::Crossing if repeats == Repeats::Once && !has_repeated => {
                     has_repeated = true;
-                    let mut tally = self.field.ledger.here();
+                    let mut tally = self.context.ledger.here();
                     tally.reopened += 1;
                     tally.repeated += 1;
                 }
@@ -241,14 +241,14 @@ impl Fetch<'_> {
         };
         if let (Err(_), Some(open)) = (&result, lane.open.take_if(|_| result.is_err())) {
             let (status, bytes) = open.link.unfinished();
-            let mut tally = self.field.ledger.here();
+            let mut tally = self.context.ledger.here();
             tally.bytes += bytes;
             if let Some(status) = status {
                 tally.status(status);
             }
         }
         let (answer, wire_bytes, receiving) = result?;
-        let mut tally = self.field.ledger.here();
+        let mut tally = self.context.ledger.here();
         tally.status(answer.status);
         tally.objects += 1;
         tally.object_times.record(began.elapsed());
@@ -277,7 +277,7 @@ impl Fetch<'_> {
         };
         let way = usize::from(open.left <= 1);
         let repeats = self.script.request.repeats();
-        let _under = self.field.sets.begin(open.set);
+        let _under = self.context.sets.begin(open.set);
         match wanted {
             WantedRequest::Ready(requests) => open.link.send(&requests[way], repeats).await?,
             WantedRequest::Path(path) => {
@@ -293,7 +293,7 @@ impl Fetch<'_> {
         if (open.left == 0 || answer.reuse == Reuse::Close)
             && let Some(open) = lane.open.take()
         {
-            self.field.parting.leave(open.link);
+            self.context.parting.leave(open.link);
         }
         Ok((answer, wire_bytes, receiving))
     }
@@ -301,9 +301,9 @@ impl Fetch<'_> {
     /// Opens a connection with the lifetime of the model. `bits` are random.
     async fn open(&self, bits: u64) -> Result<OpenConnection, ExchangeFailure> {
         let began = Instant::now();
-        let (set, addr) = self.field.choose(self.user);
-        let link = LoadLink::open(addr, &self.field.dial).await?;
-        let mut tally = self.field.ledger.here();
+        let (set, addr) = self.context.choose(self.user);
+        let link = LoadLink::open(addr, &self.context.dial).await?;
+        let mut tally = self.context.ledger.here();
         tally.connections += 1;
         tally.connect.record(began.elapsed());
         drop(tally);

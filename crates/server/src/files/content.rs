@@ -38,7 +38,7 @@ pub enum Content {
     Disk(OpenFile),
 }
 
-/// An open file, and its identity at the time of the open.
+/// An open file, and its validator at the time of the open.
 #[derive(Debug)]
 pub struct OpenFile {
     file: Arc<OwnedFd>,
@@ -68,10 +68,10 @@ const TICK_MS: u64 = 20;
 const WARM_BYTES: usize = 128 * 1024;
 
 impl OpenFile {
-    pub(super) fn new(file: OwnedFd, identity: FileValidator, charge: Option<Charge>) -> Self {
+    pub(super) fn new(file: OwnedFd, validator: FileValidator, charge: Option<Charge>) -> Self {
         Self {
             file: Arc::new(file),
-            validator: identity,
+            validator,
             opened: Instant::now(),
             resident_until_us: AtomicU64::new(0),
             _charge: charge,
@@ -215,15 +215,15 @@ pub(super) enum ReadFailure {
     Failed,
 }
 
-/// Reads the whole of `file` into `memory`. The file must still have `identity` after the last byte
+/// Reads the whole of `file` into `memory`. The file must still have `validator` after the last byte
 /// is read.
 pub(super) fn read_whole(
     file: &File,
-    identity: &FileValidator,
+    validator: &FileValidator,
     cache: CacheOnly,
     memory: &ContentMemory,
 ) -> Result<Bytes, ReadFailure> {
-    let length = usize::try_from(identity.bytes).map_err(|_| ReadFailure::Failed)?;
+    let length = usize::try_from(validator.bytes).map_err(|_| ReadFailure::Failed)?;
     let mut room = memory.room(length);
     let bytes = room.bytes_mut();
     let mut have = 0;
@@ -241,7 +241,7 @@ pub(super) fn read_whole(
         }
     }
     match FileValidator::of(file.as_fd()) {
-        Ok(after) if after == *identity => Ok(room.into()),
+        Ok(after) if after == *validator => Ok(room.into()),
         _ => Err(ReadFailure::Changed),
     }
 }

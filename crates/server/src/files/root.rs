@@ -74,8 +74,8 @@ pub(super) fn is_told(file: BorrowedFd<'_>) -> bool {
 
 impl SiteRoot {
     pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
-        let identity = FileValidator::of(folder.as_fd())?;
-        Ok(Self { folder, validator: identity, watched: OnceLock::new() })
+        let validator = FileValidator::of(folder.as_fd())?;
+        Ok(Self { folder, validator, watched: OnceLock::new() })
     }
 
     /// Whether inotify reports all changes below the folder, as far as its file system decides.

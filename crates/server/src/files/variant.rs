@@ -53,14 +53,14 @@ pub(super) enum Dated {
     No,
 }
 
-/// The source of an entity tag, beside the identity of the file.
+/// The source of an entity tag, beside the validator of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagSource {
     /// A hash of the content: strong, whatever times the kernel reports.
     Content(u64),
-    /// The identity alone: strong, because every later change moves the time of change.
+    /// The validator alone: strong, because every later change moves the time of change.
     Identity,
-    /// The identity alone: weak, because another content may have the same identity.
+    /// The validator alone: weak, because another content may have the same validator.
     Weak,
     /// The moment of the look-up: weak, because the file is changing and the bytes sent may be of
     /// any later moment.
@@ -99,7 +99,7 @@ pub(super) struct VariantParts {
 impl Variant {
     pub(super) fn new(parts: VariantParts) -> Self {
         let VariantParts {
-            validator: identity,
+            validator,
             coding,
             media_type,
             varies,
@@ -112,8 +112,8 @@ impl Variant {
             tags,
             caching,
         } = parts;
-        let etag = etag(&identity, coding, tag);
-        let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(identity.modified.seconds));
+        let etag = etag(&validator, coding, tag);
+        let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(validator.modified.seconds));
         let fields = |out: &mut Vec<u8>, wanted: HeadFieldSet| {
             out.extend_from_slice(SERVER);
             if role == FileRole::Answer {
@@ -146,7 +146,7 @@ impl Variant {
         let _ = HeadWriter::new(&mut head, status)
             .lines(&partial_fields)
             .field("Content-Type", media_type.as_bytes())
-            .content_length(identity.bytes);
+            .content_length(validator.bytes);
         let _ = HeadWriter::new(&mut not_modified_head, Status::NotModified).lines(&shared);
         Self {
             head: head.into(),
@@ -155,7 +155,7 @@ impl Variant {
             media_type,
             etag: etag.into(),
             last_modified,
-            bytes: identity.bytes,
+            bytes: validator.bytes,
             coding,
             varies,
             probe,
@@ -251,16 +251,16 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// of modification. No program can choose the time of change. In contrast, deployment tools set the
 /// time of modification, and a later file of the same size and time may reuse an inode. Where the
 /// time of change cannot tell two contents apart, [`TagSource`] does.
-fn etag(identity: &FileValidator, coding: Choice, made_of: TagSource) -> Vec<u8> {
+fn etag(validator: &FileValidator, coding: Choice, made_of: TagSource) -> Vec<u8> {
     let mut tag = Vec::with_capacity(64);
     if matches!(made_of, TagSource::Weak | TagSource::Moment(_)) {
         tag.extend_from_slice(b"W/");
     }
-    let changed = identity.changed;
+    let changed = validator.changed;
     write!(
         tag,
         "\"{:x}-{:x}-{:x}.{:x}",
-        identity.inode, identity.bytes, changed.seconds, changed.nanoseconds
+        validator.inode, validator.bytes, changed.seconds, changed.nanoseconds
     )
     .and_then(|()| match made_of {
         TagSource::Content(more) | TagSource::Moment(more) => write!(tag, "-{more:x}"),

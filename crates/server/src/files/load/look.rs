@@ -228,20 +228,20 @@ impl<'a> FileLookup<'a> {
             Ok(file) => File::from(file),
             Err(errno) => return Ok(Err(errno)),
         };
-        let (content, identity, charge) = match self.content(file)? {
+        let (content, validator, charge) = match self.content(file)? {
             Ok(content) => content,
             Err(errno) => return Ok(Err(errno)),
         };
-        // The probe holds the identity of the content to send, so later checks compare with that
+        // The probe holds the validator of the content to send, so later checks compare with that
         // content.
         let probe = self.probes.iter().position(|probe| &*probe.path == path).expect("it was found before");
-        self.probes[probe].seen = Ok(identity);
-        let is_settled = self.is_quiescent(identity.changed);
-        let dated = if self.is_quiescent(identity.modified) { Dated::Yes } else { Dated::No };
+        self.probes[probe].seen = Ok(validator);
+        let is_settled = self.is_quiescent(validator.changed);
+        let dated = if self.is_quiescent(validator.modified) { Dated::Yes } else { Dated::No };
         let tag = match &content {
             Content::Memory(bytes) => TagSource::Content(hash(bytes)),
             Content::Disk(_) if !is_settled => TagSource::Moment(since_epoch().as_nanos() as u64),
-            Content::Disk(file) if self.is_told_by_time(file.as_fd(), &identity)? => TagSource::Identity,
+            Content::Disk(file) if self.is_told_by_time(file.as_fd(), &validator)? => TagSource::Identity,
             Content::Disk(_) => TagSource::Weak,
         };
         if !is_settled || dated == Dated::No {
@@ -251,7 +251,7 @@ impl<'a> FileLookup<'a> {
         let media_type = media_type(original, &options.types);
         let caching = caching(options, &media_type);
         Ok(Ok(Variant::new(VariantParts {
-            validator: identity,
+            validator,
             coding,
             media_type,
             varies,
@@ -272,40 +272,40 @@ impl<'a> FileLookup<'a> {
         moment.ms_ago(now_ms) >= self.site.store.settle_ms
     }
 
-    /// Whether every change of `file`, whose identity is `identity`, moves its time of change from
+    /// Whether every change of `file`, with this `validator`, moves its time of change from
     /// now on. A store through a memory mapping moves the time only if its page is clean. The
     /// look-up therefore writes the pages back, and the time must be the same afterwards.
-    fn is_told_by_time(&self, file: BorrowedFd<'_>, identity: &FileValidator) -> Result<bool, WouldBlock> {
+    fn is_told_by_time(&self, file: BorrowedFd<'_>, validator: &FileValidator) -> Result<bool, WouldBlock> {
         if !moves_times(file) {
             return Ok(false);
         }
         if self.cache == CacheOnly::Yes {
             return Err(WouldBlock);
         }
-        Ok(start_writeback(file).is_ok() && FileValidator::of(file).is_ok_and(|now| now == *identity))
+        Ok(start_writeback(file).is_ok() && FileValidator::of(file).is_ok_and(|now| now == *validator))
     }
 
     fn content(&mut self, file: File) -> Result<Result<LookedContent, Errno>, WouldBlock> {
-        let mut identity = match FileValidator::of(file.as_fd()) {
-            Ok(identity) if identity.file_type() == FileType::RegularFile => identity,
+        let mut validator = match FileValidator::of(file.as_fd()) {
+            Ok(validator) if validator.file_type() == FileType::RegularFile => validator,
             // Another process replaced the file after the look-up of its name.
             Ok(_) => return Ok(Err(Errno::NOENT)),
             Err(errno) => return Ok(Err(errno)),
         };
         for _ in 0..LOOKS_MAX {
-            if identity.bytes > self.site.store.options.content_file_bytes_max {
+            if validator.bytes > self.site.store.options.content_file_bytes_max {
                 break;
             }
-            let Some(charge) = self.site.store.charge_content(identity.bytes) else {
+            let Some(charge) = self.site.store.charge_content(validator.bytes) else {
                 self.lasting = self.lasting.max(Lasting::Interim);
                 break;
             };
-            match read_whole(&file, &identity, self.cache, self.site.store.memory()) {
-                Ok(bytes) => return Ok(Ok((Content::Memory(bytes), identity, Some(charge)))),
+            match read_whole(&file, &validator, self.cache, self.site.store.memory()) {
+                Ok(bytes) => return Ok(Ok((Content::Memory(bytes), validator, Some(charge)))),
                 Err(ReadFailure::WouldBlock) => return Err(WouldBlock),
                 Err(ReadFailure::Failed) => break,
                 Err(ReadFailure::Changed) => match FileValidator::of(file.as_fd()) {
-                    Ok(now) => identity = now,
+                    Ok(now) => validator = now,
                     Err(errno) => return Ok(Err(errno)),
                 },
             }
@@ -314,7 +314,7 @@ impl<'a> FileLookup<'a> {
         if charge.is_none() {
             self.lasting = Lasting::Once;
         }
-        Ok(Ok((Content::Disk(OpenFile::new(OwnedFd::from(file), identity, charge)), identity, None)))
+        Ok(Ok((Content::Disk(OpenFile::new(OwnedFd::from(file), validator, charge)), validator, None)))
     }
 
     /// Makes `path` a dependency, then looks the path up.
@@ -389,7 +389,7 @@ impl<'a> FileLookup<'a> {
     }
 }
 
-/// A content, the identity of its file at the time of the read, and its charge if the content is in
+/// A content, the validator of its file at the time of the read, and its charge if the content is in
 /// memory.
 type LookedContent = (Content, FileValidator, Option<Charge>);
 
