@@ -142,7 +142,7 @@ fn what_cannot_be_loaded_says_why() {
         (&["load", "localhost:80"], 2, "neither a URL nor a workload"),
         (&["load", &served.url, "--agents", "a:1,b:1,a:1"], 2, "--agents a:1: it is named twice"),
         (&["load", &served.url, "--agents", "127.0.0.1"], 2, "write NAME:PORT"),
-        (&["load", &served.url, "--agents", &served.addr()], 3, "what answers there is no agent"),
+        (&["load", &served.url, "--agents", &served.addr()], 3, "the program at this address is no agent"),
         (&["load", "support", &served.url], 3, "vermeil load files support"),
         (&["load", "https://127.0.0.1:1/", "--ca", "/nonexistent"], 3, "--ca /nonexistent"),
         (&["load", &served.url, "--json", "/nonexistent/run.json"], 3, "cannot write /nonexistent/run.json"),

@@ -167,7 +167,7 @@ fn who_is_no_agent_is_refused() {
     let old = refused(pretender(&[r#"{"refused":"this agent speaks version 0"}"#]));
     assert!(old.contains("version 0"), "{old}");
     let other = refused(pretender(&["HTTP/1.1 400 Bad Request"]));
-    assert!(other.contains("what answers there is no agent"), "{other}");
+    assert!(other.contains("the program at this address is no agent"), "{other}");
     let unsure =
         refused(pretender(&[r#"{"hello":{"version":2,"cores":1}}"#, r#"{"refused":"no descriptors"}"#]));
     assert!(unsure.contains("no descriptors"), "{unsure}");
