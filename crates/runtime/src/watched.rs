@@ -4,7 +4,7 @@
 //! The object stays usable on every core, because only the waits need a driver: the driver watches
 //! a second descriptor of the object. Tested in `tests/watched.rs`.
 
-use crate::Source;
+use crate::{Source, consume_budget};
 use std::{
     io::{self, ErrorKind},
     net::{SocketAddr, UdpSocket as StdUdpSocket},
@@ -46,10 +46,12 @@ impl<T: AsFd> Watched<T> {
     /// # Errors
     /// The error of `f`; `ResourceBusy` while another task waits for input.
     pub async fn read_with<R>(&self, mut f: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        // Before `f`, because a cancelled wait after `f` would lose a datagram.
+        consume_budget().await;
         loop {
             match f(&self.object) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.source.readable().await?,
-                result => return ready_now(result).await,
+                result => return result,
             }
         }
     }
@@ -60,19 +62,15 @@ impl<T: AsFd> Watched<T> {
     /// # Errors
     /// The error of `f`; `ResourceBusy` while another task waits for room.
     pub async fn write_with<R>(&self, mut f: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        // Before `f`, because a cancelled wait after `f` would lose a datagram.
+        consume_budget().await;
         loop {
             match f(&self.object) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.source.writable().await?,
-                result => return ready_now(result).await,
+                result => return result,
             }
         }
     }
-}
-
-/// An answer without a wait counts against the budget of the task.
-async fn ready_now<R>(result: io::Result<R>) -> io::Result<R> {
-    crate::consume_budget().await;
-    result
 }
 
 impl UdpSocket {

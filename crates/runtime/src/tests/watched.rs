@@ -84,3 +84,29 @@ fn unix_listener_accepts_streams() {
         assert_eq!(task.wait().expect("it ends").expect("no error"), b"hello");
     }
 }
+
+/// Regression: a receive counted against the budget after the system call. A cancelled receive then
+/// lost the datagram.
+#[test]
+fn cancelled_receive_leaves_the_datagram() {
+    for runtime in runtimes_of_both_drivers() {
+        let task = runtime.handle().spawn(async {
+            let socket = UdpSocket::bind("127.0.0.1:0".parse().expect("an address"))?;
+            let address = socket.get_ref().local_addr()?;
+            assert_eq!(socket.get_ref().send_to(b"kept", address)?, 4);
+            crate::core::current(|core| core.run.budget.set(0));
+            let mut buffer = [0; 10];
+            {
+                let mut receive = std::pin::pin!(socket.recv_from(&mut buffer));
+                std::future::poll_fn(|context| {
+                    assert!(receive.as_mut().poll(context).is_pending(), "the budget is spent");
+                    std::task::Poll::Ready(())
+                })
+                .await;
+            }
+            socket.get_ref().recv_from(&mut buffer)
+        });
+        let (count, _) = task.wait().expect("it ends").expect("the datagram is still in the socket");
+        assert_eq!(count, 4);
+    }
+}
