@@ -114,12 +114,14 @@ impl TcpListener {
     /// Stops listening. [`accept`](Self::accept) still returns connections that the kernel has
     /// completed, and then fails.
     pub fn close(&self) {
-        if let Some(moves) = self.anchor.moves_if_any() {
-            // For the next driver, if the listener leaves its driver before the request comes.
-            moves.queue_stop_listening();
-        }
-        if let Some((core, key)) = self.anchor.core_and_key() {
-            core.request(CoreRequest::StopListening(key));
+        // For the next driver, because the listener may leave its driver before the request comes.
+        // Another core may begin the first move at any moment.
+        self.anchor.moves().queue_stop_listening();
+        match self.anchor.core_and_key() {
+            Some((core, key)) => core.request(CoreRequest::StopListening(key)),
+            // No driver has the listener: this core attaches the listener, or another core does so.
+            // Off a core, the next use attaches the listener.
+            None => drop(self.anchor.begin_move()),
         }
     }
 }
