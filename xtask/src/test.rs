@@ -171,7 +171,7 @@ fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, ModelChecker, &str); 35] = [
+const CANARIES: [(&str, ModelChecker, &str); 36] = [
     ("announce-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
     ("wake-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
     ("second-token", ModelChecker::Loom, "model::color::three_producers_one_event_each"),
@@ -228,6 +228,7 @@ const CANARIES: [(&str, ModelChecker, &str); 35] = [
     ("take-askers-first", ModelChecker::Loom, "model::attachment::asking_task_gets_the_object_or_is_woken"),
     ("leave-address", ModelChecker::Loom, "model::attachment::object_is_used_by_one_core_at_a_time"),
     ("drop-during-move", ModelChecker::Loom, "model::attachment::drop_during_a_move_closes_once"),
+    ("forget-own-waiter", ModelChecker::Loom, "model::attachment::task_that_waits_in_the_driver_is_woken"),
     // Bugs that show without weak memory, in the larger scenarios.
     ("second-token", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),

@@ -335,7 +335,7 @@ impl Driver {
     /// first, the rest of a send goes on, and the tasks that wait for the object keep waiting.
     ///
     /// # Errors
-    /// The kernel cannot watch the object, which is then closed.
+    /// The kernel cannot watch the object, which is then closed. The waiting tasks are woken.
     pub fn attach(&mut self, object: Detached) -> io::Result<ObjectKey> {
         each!(self, inner => inner.attach(object.0))
     }

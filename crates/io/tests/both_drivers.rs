@@ -95,6 +95,7 @@ on_both_drivers! {
         blocked_send_goes_on_where_it_was,
         sends_keep_their_order,
         drop_between_two_drivers_closes,
+        drop_between_two_drivers_wakes_the_waiting_task,
         listener_keeps_its_connections,
         source_moves_with_its_waiting_task,
         source_tells_of_room,

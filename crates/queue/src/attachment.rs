@@ -102,6 +102,18 @@ pub enum CloseOutcome<C, T> {
     Now(T),
 }
 
+/// The tasks that wait for an object that leaves a driver, beside the tasks that have asked for the
+/// object.
+#[derive(Default)]
+pub struct OwnWaiters {
+    /// The object needs a driver although no task asks, for example because a task waits in a
+    /// direction in which no task has asked.
+    pub needs_driver: bool,
+    /// The tasks that wait in a direction in which another task has asked. The asking task may have
+    /// lost interest, so these tasks are woken and ask for themselves.
+    pub asked_too: [Option<Waker>; 2],
+}
+
 impl<C: DriverCore, T> Attachment<C, T> {
     /// An object that the driver of `core` has under `key`.
     pub fn new(core: C, key: u64) -> Self {
@@ -179,11 +191,16 @@ impl<C: DriverCore, T> Attachment<C, T> {
         }
     }
 
-    /// The asked core has taken the object out of its driver. `waits` tells whether a task waits
-    /// for the object beside the tasks that asked; its second argument tells in which directions a
-    /// task has asked.
-    pub fn detached(&self, object: T, waits: impl FnOnce(&T, [bool; 2]) -> bool) -> DetachOutcome<C, T> {
+    /// The asked core has taken the object out of its driver, or a core does not attach an object
+    /// that it has claimed. `waiters` returns the tasks that wait in the object; its second argument
+    /// tells in which directions a task has asked.
+    pub fn detached(
+        &self,
+        mut object: T,
+        waiters: impl FnOnce(&mut T, [bool; 2]) -> OwnWaiters,
+    ) -> DetachOutcome<C, T> {
         let early = planted(Bug::TakeAskersFirst).then(|| self.with_state(|state| state.take_asking()));
+        let mut own = OwnWaiters::default();
         let (leave, asking) = self.with_state(|state| {
             if !planted(Bug::LeaveAddress) {
                 // Relaxed: only this core compares the word with its own number.
@@ -195,15 +212,18 @@ impl<C: DriverCore, T> Attachment<C, T> {
                 state.phase = Phase::Gone;
                 return (DetachOutcome::Close(object), asking);
             }
-            let wanted = state.wanted.take();
-            let leave = match wanted {
-                Some(core) if waits(&object, asked) => DetachOutcome::Send(core),
+            own = waiters(&mut object, asked);
+            let leave = match state.wanted.take() {
+                Some(core) if own.needs_driver => DetachOutcome::Send(core),
                 _ => DetachOutcome::Rest,
             };
             state.phase = Phase::Detached(object);
             (leave, asking)
         });
         wake(early.into_iter().flatten().chain(asking));
+        if !planted(Bug::ForgetOwnWaiter) {
+            wake(own.asked_too);
+        }
         leave
     }
 
@@ -218,7 +238,7 @@ impl<C: DriverCore, T> Attachment<C, T> {
     }
 
     /// The object, if no driver has the object. The caller then attaches the object as after
-    /// [`ComeOutcome::Attach`].
+    /// [`ComeOutcome::Attach`], or gives the object back with [`detached`](Self::detached).
     pub fn claim(&self) -> Option<T> {
         self.with_state(|state| match std::mem::replace(&mut state.phase, Phase::Attaching) {
             Phase::Detached(object) => Some(object),

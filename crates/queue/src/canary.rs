@@ -70,6 +70,8 @@ pub(crate) enum Bug {
     LeaveAddress,
     /// A drop between two drivers leaves no mark, so the socket stays open.
     DropDuringMove,
+    /// A task that waits in the driver is not woken if another task has asked in the same direction.
+    ForgetOwnWaiter,
 }
 
 /// Whether `bug` is planted.
@@ -116,6 +118,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "take-askers-first" => Bug::TakeAskersFirst,
             "leave-address" => Bug::LeaveAddress,
             "drop-during-move" => Bug::DropDuringMove,
+            "forget-own-waiter" => Bug::ForgetOwnWaiter,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

@@ -57,7 +57,9 @@ mod shuttle_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use attachment::{Attachment, CloseOutcome, ComeOutcome, DetachOutcome, Direction, DriverCore};
+pub use attachment::{
+    Attachment, CloseOutcome, ComeOutcome, DetachOutcome, Direction, DriverCore, OwnWaiters,
+};
 pub use color::PushOutcome;
 pub use color_head::ColorHead;
 pub use color_id::ColorId;

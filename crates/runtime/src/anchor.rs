@@ -117,7 +117,11 @@ impl<K: DriverKey> Anchor<K> {
         match moves.attachment.come(&core.home, waiter) {
             ComeOutcome::Here(key) => Poll::Ready(Ok(K::from_bits(key))),
             ComeOutcome::Attach(object) => {
-                Poll::Ready(core.attach(moves, object).map(|key| K::from_bits(key.bits())))
+                let attached = core.attach(moves, object);
+                if let Some((from, asked_ns)) = moves.take_asked() {
+                    core.observe_socket_move(from, asked_ns);
+                }
+                Poll::Ready(attached.map(|key| K::from_bits(key.bits())))
             }
             ComeOutcome::Ask(there, key) => {
                 moves.note_asked(there.core(), core.shared.clock.now_ns());
@@ -185,7 +189,7 @@ impl<K: DriverKey> Drop for Anchor<K> {
             None => self.first.request(CoreRequest::Close(self.key.into())),
             Some(moves) => match moves.attachment.close() {
                 CloseOutcome::On(core, key) => core.request(CoreRequest::Close(K::from_bits(key).into())),
-                CloseOutcome::Now(object) => drop(object),
+                CloseOutcome::Now(object) => moves.close(object),
                 CloseOutcome::Later => {}
             },
         }

@@ -9,7 +9,7 @@
 mod moves;
 mod one_waiter;
 
-pub(crate) use moves::{DetachRequest, Moves, QueuedSend};
+pub(crate) use moves::{AttachRequest, DetachRequest, Moves, QueuedSend};
 pub(crate) use one_waiter::OneWaiter;
 
 use crate::timers::Timer;
@@ -48,7 +48,7 @@ pub(crate) enum CoreRequest {
     /// Takes an object out of the driver, for another core.
     Detach(DetachRequest),
     /// Attaches an object that another core has detached for this core.
-    Attach(Arc<Moves>),
+    Attach(AttachRequest),
     /// Disarms a timer that its owner has dropped.
     Timer(Arc<Timer>),
 }

@@ -6,11 +6,11 @@
 
 use crate::{
     core::{Core, current},
-    home_core::{CoreRequest, DetachRequest, HomeCore, Moves},
+    home_core::{AttachRequest, CoreRequest, DetachRequest, HomeCore, Moves},
 };
 use std::{io, sync::Arc};
 use vermeil_io::{Detached, ObjectKey};
-use vermeil_queue::DetachOutcome;
+use vermeil_queue::{DetachOutcome, OwnWaiters};
 
 impl HomeCore {
     /// Carries out a request on this core, from any thread.
@@ -70,11 +70,14 @@ impl Core {
                     self.begin_detach(request);
                 }
             }
-            CoreRequest::Attach(moves) => {
+            CoreRequest::Attach(request) => {
                 drop(driver);
+                let moves = request.begin();
                 // A core whose task came first has the object already.
                 if let Some(object) = moves.attachment.claim() {
                     let _ = self.attach(&moves, object);
+                    // The running event has not waited for this object.
+                    let _ = moves.take_asked();
                 }
             }
             CoreRequest::Timer(_) => {}
@@ -97,15 +100,16 @@ impl Core {
             let Some((key, object)) = left else { return };
             let request = self.io.detaching.borrow_mut().remove(&key);
             let moves = request.expect("only asked objects leave").end();
-            let waits = |object: &Detached, asking| moves.has_calls() || object.has_waiter(asking);
-            match moves.attachment.detached(object, waits) {
+            let waiters = |object: &mut Detached, asked| OwnWaiters {
+                needs_driver: moves.has_calls() || object.needs_driver(asked),
+                asked_too: object.take_waiters(asked),
+            };
+            match moves.attachment.detached(object, waiters) {
                 DetachOutcome::Rest => {}
-                DetachOutcome::Close(object) => drop(object),
+                DetachOutcome::Close(object) => moves.close(object),
                 DetachOutcome::Send(there) => {
-                    let attach = CoreRequest::Attach(moves.clone());
-                    if !there.leave(attach) {
-                        moves.attachment.lost();
-                    }
+                    // A core that has ended drops the request, which wakes the waiting tasks.
+                    there.leave(CoreRequest::Attach(AttachRequest::new(moves)));
                 }
             }
         }
@@ -121,15 +125,14 @@ impl Core {
                 return Err(error);
             }
         };
-        if moves.attachment.attached(&self.home, key.bits()).is_some() {
-            self.home.request(CoreRequest::Close(key));
-            return Err(io::ErrorKind::NotConnected.into());
-        }
+        let is_dropped = moves.attachment.attached(&self.home, key.bits()).is_some();
         if moves.has_calls() {
+            // Before a close, because the driver resets a connection with an unsent rest.
             moves.carry_out(&mut self.io.driver.borrow_mut(), key);
         }
-        if let Some((from, asked_ns)) = moves.take_asked() {
-            self.observe_socket_move(from, asked_ns);
+        if is_dropped {
+            self.home.request(CoreRequest::Close(key));
+            return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(key)
     }

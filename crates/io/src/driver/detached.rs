@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::task::Waker;
 
 use super::outgoing::{Outgoing, reset_when_closed};
 use super::table::{Id, ListenerKey, SourceKey, StreamKey};
-use super::waiter::Waiter;
+use super::waiter::CarriedWaiter;
 
 /// A stream, listener or source of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,7 +74,8 @@ driver_key!(StreamKey, Stream);
 driver_key!(ListenerKey, Listener);
 driver_key!(SourceKey, Source);
 
-/// A stream, listener or source that no driver has. Dropping the object closes it.
+/// A stream, listener or source that no driver has. Dropping the object closes the object and wakes
+/// its waiting tasks.
 pub struct Detached(pub(crate) DetachedObject);
 
 pub(crate) enum DetachedObject {
@@ -90,8 +92,8 @@ pub(crate) struct DetachedStream {
     pub(crate) sending: DetachedSend,
     /// Whether room to send, or the connection, is awaited.
     pub(crate) awaits_room: bool,
-    pub(crate) reader: Waiter,
-    pub(crate) writer: Waiter,
+    pub(crate) reader: CarriedWaiter,
+    pub(crate) writer: CarriedWaiter,
 }
 
 /// Bytes that a driver has received and no task has read.
@@ -123,7 +125,7 @@ pub(crate) struct DetachedListener {
     pub(crate) accepted: VecDeque<OwnedFd>,
     /// The error number of the last failure, until it is reported.
     pub(crate) failed: Option<i32>,
-    pub(crate) waiter: Waiter,
+    pub(crate) waiter: CarriedWaiter,
 }
 
 /// A source without a driver.
@@ -131,8 +133,8 @@ pub(crate) struct DetachedSource {
     pub(crate) fd: OwnedFd,
     /// Whether the source watches the listener of another core.
     pub(crate) is_watch: bool,
-    pub(crate) reader: Waiter,
-    pub(crate) writer: Waiter,
+    pub(crate) reader: CarriedWaiter,
+    pub(crate) writer: CarriedWaiter,
 }
 
 impl Received {
@@ -174,19 +176,38 @@ impl Received {
 }
 
 impl Detached {
-    /// Whether a task waits for the object, except in the directions that have an asking task:
-    /// reading, writing.
-    pub fn has_waiter(&self, asking: [bool; 2]) -> bool {
-        let (reads, writes) = match &self.0 {
+    /// Whether the object needs a driver although no task asks: a task waits in a direction without
+    /// an asking task (reading, writing), or the rest of a send goes on by itself.
+    pub fn needs_driver(&self, asking: [bool; 2]) -> bool {
+        let (reads, writes, sends) = match &self.0 {
             DetachedObject::Stream(stream) => {
-                // The rest of a send goes on by itself.
                 let sends = matches!(stream.sending, DetachedSend::Unsent(_));
-                (stream.reader.is_waiting(), sends || stream.writer.is_waiting())
+                (stream.reader.is_waiting(), stream.writer.is_waiting(), sends)
             }
-            DetachedObject::Listener(listener) => (listener.waiter.is_waiting(), false),
-            DetachedObject::Source(source) => (source.reader.is_waiting(), source.writer.is_waiting()),
+            DetachedObject::Listener(listener) => (listener.waiter.is_waiting(), false, false),
+            DetachedObject::Source(source) => (source.reader.is_waiting(), source.writer.is_waiting(), false),
         };
-        reads && !asking[0] || writes && !asking[1]
+        sends || reads && !asking[0] || writes && !asking[1]
+    }
+
+    /// Takes the wakers of the tasks that wait in `directions`: reading, writing. The tasks poll the
+    /// object again after their wake-up.
+    pub fn take_waiters(&mut self, directions: [bool; 2]) -> [Option<Waker>; 2] {
+        let (reader, writer) = match &mut self.0 {
+            DetachedObject::Stream(stream) => (&mut stream.reader, Some(&mut stream.writer)),
+            DetachedObject::Listener(listener) => (&mut listener.waiter, None),
+            DetachedObject::Source(source) => (&mut source.reader, Some(&mut source.writer)),
+        };
+        let reader = if directions[0] { reader.take() } else { None };
+        [reader, writer.filter(|_| directions[1]).and_then(CarriedWaiter::take)]
+    }
+
+    /// The close of a stream will reset the connection, because the owner has begun a send that no
+    /// driver has got. Without effect on other objects.
+    pub fn reset_when_closed(&self) {
+        if let DetachedObject::Stream(DetachedStream { fd: Some(fd), .. }) = &self.0 {
+            reset_when_closed(fd.as_fd());
+        }
     }
 }
 

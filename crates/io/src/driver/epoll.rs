@@ -192,7 +192,9 @@ impl Epoll {
         if let Some(fd) = fd
             && let Err(error) = self.watch(fd.as_fd(), kind::LISTENER, id, LISTENER_EVENTS)
         {
-            self.listeners.remove(id);
+            if let Some(mut listener) = self.listeners.remove(id) {
+                listener.waiter.wake();
+            }
             return Err(error);
         }
         Ok(ListenerKey(id))
@@ -266,7 +268,9 @@ impl Epoll {
         let id = self.streams.insert(stream);
         let stream = self.streams.get_mut(id).expect("just inserted");
         if let Err(error) = watch_stream(self.epoll.as_fd(), id, stream, watched) {
-            self.streams.remove(id);
+            if let Some(stream) = self.streams.remove(id) {
+                stream.close_unwatched();
+            }
             return Err(error);
         }
         Ok(StreamKey(id))
@@ -476,6 +480,7 @@ impl Epoll {
                 if let Some(fd) = &fd {
                     let _ = epoll::delete(&self.epoll, fd);
                 }
+                let waiter = waiter.into();
                 DetachedObject::Listener(DetachedListener { fd, accepted, failed: None, waiter })
             }),
             ObjectKey::Source(SourceKey(id)) => self.sources.remove(id).map(|source| {
@@ -485,8 +490,8 @@ impl Epoll {
                 DetachedObject::Source(DetachedSource {
                     fd,
                     is_watch,
-                    reader: input.waiter,
-                    writer: room.waiter,
+                    reader: input.waiter.into(),
+                    writer: room.waiter.into(),
                 })
             }),
         };
@@ -516,6 +521,7 @@ impl Epoll {
 
     fn attach_listener(&mut self, listener: DetachedListener) -> io::Result<ListenerKey> {
         let DetachedListener { fd, accepted, failed: _, mut waiter } = listener;
+        let mut waiter = waiter.unpack();
         if !accepted.is_empty() || fd.is_none() {
             waiter.wake();
         }
@@ -523,14 +529,16 @@ impl Epoll {
     }
 
     fn attach_source(&mut self, source: DetachedSource) -> io::Result<SourceKey> {
-        let DetachedSource { fd, is_watch, reader, writer } = source;
+        let DetachedSource { fd, is_watch, mut reader, mut writer } = source;
         let key = if is_watch { self.add_watch(fd)? } else { self.add_source(fd)? };
         let source = self.sources.get_mut(key.0).expect("just inserted");
-        source.input.waiter = reader;
-        source.room.waiter = writer;
+        source.input.waiter = reader.unpack();
+        source.room.waiter = writer.unpack();
         if source.asks_again()
             && let Err(error) = source.ask_again(self.epoll.as_fd(), key.0)
         {
+            source.input.waiter.wake();
+            source.room.waiter.wake();
             self.sources.remove(key.0);
             return Err(error);
         }

@@ -38,9 +38,47 @@ impl Waiter {
         self.waiting
     }
 
+    /// Takes the waker, if a task waits.
+    pub(crate) fn take(&mut self) -> Option<Waker> {
+        if std::mem::take(&mut self.waiting) { self.waker.take() } else { None }
+    }
+
     /// Forgets the task.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+/// The waiting task of an object on its way between two drivers. A drop wakes the task, because no
+/// driver gets the object any more.
+#[derive(Default)]
+pub(crate) struct CarriedWaiter(Waiter);
+
+impl CarriedWaiter {
+    /// The waiter, for the driver that takes the object.
+    pub(crate) fn unpack(&mut self) -> Waiter {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.is_waiting()
+    }
+
+    /// Takes the waker, if a task waits.
+    pub(crate) fn take(&mut self) -> Option<Waker> {
+        self.0.take()
+    }
+}
+
+impl From<Waiter> for CarriedWaiter {
+    fn from(waiter: Waiter) -> Self {
+        Self(waiter)
+    }
+}
+
+impl Drop for CarriedWaiter {
+    fn drop(&mut self) {
+        self.0.wake();
     }
 }
 

@@ -213,6 +213,40 @@ pub(crate) fn drop_between_two_drivers_closes(make: &MakeDriver) {
     }
 }
 
+/// A task that waits for an object learns that no driver gets the object any more.
+pub(crate) fn drop_between_two_drivers_wakes_the_waiting_task(make: &MakeDriver) {
+    let first = make(DriverOptions::default());
+    let (stream, _peer) = first.connected();
+    let (listener, _) = first.listen();
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let source = first.driver.borrow_mut().add_source(OwnedFd::from(reader)).expect("source");
+    let keys: [ObjectKey; 3] = [stream.into(), listener.into(), source.into()];
+    for key in keys {
+        let woken = super::Flag::new();
+        let waker = woken.waker();
+        let mut cx = std::task::Context::from_waker(&waker);
+        {
+            let mut driver = first.driver.borrow_mut();
+            let is_pending = match key {
+                ObjectKey::Stream(key) => driver.poll_recv(&mut cx, key, &mut Vec::new()).is_pending(),
+                ObjectKey::Listener(key) => driver.poll_accept(&mut cx, key).is_pending(),
+                ObjectKey::Source(key) => driver.poll_readable(&mut cx, key).is_pending(),
+            };
+            assert!(is_pending);
+            assert!(driver.detach(key));
+        }
+        let object = loop {
+            if let Some((_, object)) = first.driver.borrow_mut().take_detached() {
+                break object;
+            }
+            first.nudge();
+        };
+        assert!(!woken.is_set(), "{key:?}");
+        drop(object);
+        assert!(woken.is_set(), "{key:?}");
+    }
+}
+
 pub(crate) fn listener_keeps_its_connections(make: &MakeDriver) {
     let [first, second] = two(make, &DriverOptions::default());
     let (mut key, addr) = first.listen();

@@ -1,7 +1,7 @@
 //! An attachment: one driver has the object, a waiting task is woken, and a drop closes once.
 
 use super::Within;
-use crate::{Attachment, CloseOutcome, ComeOutcome, DetachOutcome, Direction, DriverCore};
+use crate::{Attachment, CloseOutcome, ComeOutcome, DetachOutcome, Direction, DriverCore, OwnWaiters};
 use loom::{
     sync::{
         Mutex,
@@ -67,7 +67,7 @@ fn asking_task_gets_the_object_or_is_woken() {
         let leaves = {
             let attachment = attachment.clone();
             thread::spawn(move || {
-                let leave = attachment.detached(ModelSocket::default(), |_, _| false);
+                let leave = attachment.detached(ModelSocket::default(), |_, _| OwnWaiters::default());
                 assert!(matches!(leave, DetachOutcome::Rest));
             })
         };
@@ -85,11 +85,40 @@ fn asking_task_gets_the_object_or_is_woken() {
     });
 }
 
+/// Core B asks for a task that then loses interest. Another task waits in the driver of core A, in
+/// the same direction.
+#[test]
+fn task_that_waits_in_the_driver_is_woken() {
+    loom::model(|| {
+        let attachment = Arc::new(Attachment::<_, ModelSocket>::new(A, 7));
+        let asks = {
+            let attachment = attachment.clone();
+            thread::spawn(move || {
+                let waker = Waker::from(Arc::new(AskerWakes::default()));
+                matches!(attachment.come(&B, Some((Direction::Read, &waker))), ComeOutcome::Ask(A, 7))
+            })
+        };
+        // Core C asks too, so that core A may take the object out before core B has asked.
+        let is_first = matches!(attachment.come(&C, None), ComeOutcome::Ask(A, 7));
+        assert!(attachment.key_on(A.0).is_some(), "the driver of A still has the object");
+        let woken = Arc::new(AskerWakes::default());
+        let waiting = Waker::from(woken.clone());
+        let outcome = attachment.detached(ModelSocket::default(), |_, asked| OwnWaiters {
+            needs_driver: !asked[0],
+            asked_too: [asked[0].then_some(waiting), None],
+        });
+        let asked = asks.join().unwrap();
+        assert!(!(is_first && asked), "one of the two asks");
+        let is_sent = matches!(outcome, DetachOutcome::Send(_));
+        assert_eq!(woken.0.load(Ordering::Relaxed), usize::from(!is_sent));
+    });
+}
+
 #[test]
 fn attaching_core_wakes_the_tasks_of_other_cores() {
     loom::model(|| {
         let attachment = detaching();
-        attachment.detached(ModelSocket::default(), |_, _| false);
+        attachment.detached(ModelSocket::default(), |_, _| OwnWaiters::default());
         let attaches = {
             let attachment = attachment.clone();
             thread::spawn(move || {
@@ -129,7 +158,9 @@ fn drop_during_a_move_closes_once() {
             let (attachment, drops) = (attachment.clone(), drops.clone());
             thread::spawn(move || {
                 let socket = ModelSocket { uses: Within::default(), drops: Some(drops) };
-                match attachment.detached(socket, |_, _| true) {
+                match attachment
+                    .detached(socket, |_, _| OwnWaiters { needs_driver: true, ..OwnWaiters::default() })
+                {
                     DetachOutcome::Close(socket) => drop(socket),
                     DetachOutcome::Send(to) => {
                         assert_eq!(to, B);
@@ -190,7 +221,7 @@ impl ModelDriver {
         };
         if asked {
             let socket = self.socket.take().expect("the driver has the socket");
-            attachment.detached(socket, |_, _| false);
+            attachment.detached(socket, |_, _| OwnWaiters::default());
         }
     }
 }

@@ -13,9 +13,10 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
+    task::Waker,
 };
 use vermeil_io::{Detached, Driver, More, ObjectKey};
-use vermeil_queue::Attachment;
+use vermeil_queue::{Attachment, DetachOutcome, OwnWaiters};
 use vermeil_sched::CoreIndex;
 
 /// An object that has moved, or is asked to move.
@@ -53,6 +54,10 @@ pub(crate) struct DetachRequest {
     /// `None` once the object has left.
     moves: Option<Arc<Moves>>,
 }
+
+/// A request to attach an object that another core has detached. Dropping the request wakes the
+/// tasks that wait in the object, because the core has ended.
+pub(crate) struct AttachRequest(Option<Arc<Moves>>);
 
 impl Moves {
     pub(crate) fn new(core: HomeCore, key: ObjectKey) -> Arc<Self> {
@@ -96,6 +101,26 @@ impl Moves {
     /// Queues the end of listening.
     pub(crate) fn queue_stop_listening(&self) {
         self.with_calls(|calls| calls.stops_listening = true);
+    }
+
+    /// Closes an object that no driver gets any more. A peer that misses a queued send sees a reset,
+    /// so that the peer does not mistake the bytes so far for all bytes.
+    pub(crate) fn close(&self, object: Detached) {
+        if self.has_calls() && self.with_calls(|calls| calls.send.is_some()) {
+            object.reset_when_closed();
+        }
+        drop(object);
+    }
+
+    /// No core attaches the object by itself. Wakes the tasks that wait in the object, because each
+    /// of these tasks can come for the object.
+    fn leave_to_waiters(&self) {
+        let Some(mut object) = self.attachment.claim() else { return };
+        let waiters = object.take_waiters([true; 2]);
+        if let DetachOutcome::Close(object) = self.attachment.detached(object, |_, _| OwnWaiters::default()) {
+            self.close(object);
+        }
+        waiters.into_iter().flatten().for_each(Waker::wake);
     }
 
     /// Whether calls wait for the next driver.
@@ -153,6 +178,25 @@ impl DetachRequest {
     /// The object has left the driver, or the driver does not have the object.
     pub(crate) fn end(mut self) -> Arc<Moves> {
         self.moves.take().expect("a request ends once")
+    }
+}
+
+impl AttachRequest {
+    pub(crate) fn new(moves: Arc<Moves>) -> Self {
+        Self(Some(moves))
+    }
+
+    /// The core carries out the request.
+    pub(crate) fn begin(mut self) -> Arc<Moves> {
+        self.0.take().expect("a request begins once")
+    }
+}
+
+impl Drop for AttachRequest {
+    fn drop(&mut self) {
+        if let Some(moves) = self.0.take() {
+            moves.leave_to_waiters();
+        }
     }
 }
 

@@ -185,6 +185,135 @@ fn stream_that_is_dropped_during_a_move_is_closed() {
     }
 }
 
+/// Polls a receive once and forgets it.
+async fn receives_once(stream: &TcpStream) {
+    let mut heard = Vec::new();
+    std::future::poll_fn(|context| {
+        assert!(stream.poll_recv(context, &mut heard).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+}
+
+/// Regression: a drop of the stream before the driver had the send ended the connection in order,
+/// so the peer took the bytes so far for all bytes.
+#[test]
+fn drop_before_a_queued_send_resets() {
+    for runtime in on_both_drivers(&Policy::None) {
+        let handle = runtime.handle();
+        let [first, second] = colors(&handle);
+        for waits_for_detach in [false, true] {
+            let (socket, mut peer) = pair();
+            let (there, beside) = (second.clone(), handle.clone());
+            let begin = first.clone();
+            let task = handle.spawn_on(&first, async move {
+                let stream = TcpStream::new(socket).expect("the driver takes sockets");
+                hop(&there).await;
+                stream.send(b"all".to_vec(), Bytes::new(), More::No).expect("the send is queued");
+                if waits_for_detach {
+                    // The other core carries out its requests before a later event. This core is
+                    // busy, so it does not attach the stream.
+                    let (done, is_done) = mpsc::channel();
+                    drop(beside.spawn_on(&begin, async move {
+                        yield_now().await;
+                        crate::yield_turn().await;
+                        done.send(()).expect("the task waits");
+                    }));
+                    is_done.recv_timeout(PATIENCE).expect("the other core runs");
+                }
+                drop(stream);
+            });
+            task.wait().expect("it ends");
+            let end = peer.read(&mut [0]).map_err(|error| error.kind());
+            assert_eq!(end, Err(ErrorKind::ConnectionReset), "after the detach: {waits_for_detach}");
+        }
+    }
+}
+
+/// Regression: a task that waits in the driver in the same direction as a cancelled task of another
+/// core slept for ever, because only the cancelled task was woken.
+#[test]
+fn reader_is_woken_beside_a_cancelled_reader_of_another_core() {
+    for runtime in on_both_drivers(&Policy::None) {
+        let handle = runtime.handle();
+        let [first, second] = colors(&handle);
+        let (socket, mut peer) = pair();
+        let stream = handle.spawn_on(&first, async move { TcpStream::new(socket).map(Arc::new) });
+        let stream = stream.wait().expect("it ends").expect("the driver takes sockets");
+        let (asks, reads) = (stream.clone(), stream);
+        let (heard, is_heard) = mpsc::channel();
+        let (beside, waiting) = (handle.clone(), mpsc::channel());
+        drop(handle.spawn_on(&first, async move {
+            // This core is busy until the other core has asked, so the stream is still here.
+            drop(beside.spawn_on(&second, async move {
+                receives_once(&asks).await;
+                drop(asks);
+                waiting.0.send(()).expect("the reader waits");
+            }));
+            waiting.1.recv_timeout(PATIENCE).expect("the other core asks");
+            let mut bytes = Vec::new();
+            let count = reads.recv(&mut bytes).await;
+            let _ = heard.send(count.expect("no error"));
+        }));
+        // After the stream has left its driver.
+        let handle = runtime.handle();
+        for _ in 0..3 {
+            handle.spawn_on(&first, async { crate::yield_turn().await }).wait().expect("it ends");
+        }
+        peer.write_all(b"x").expect("room");
+        assert_eq!(is_heard.recv_timeout(PATIENCE), Ok(1), "the reader is woken");
+    }
+}
+
+/// Sets a flag.
+#[derive(Default)]
+struct WokenFlag(std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for WokenFlag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Regression: a core that ended dropped a request to attach a stream, and the task that waited in
+/// the stream slept for ever.
+#[test]
+fn stream_that_an_ended_core_should_attach_goes_to_its_reader() {
+    use crate::home_core::{AttachRequest, CoreRequest, HomeCore, Moves};
+    use vermeil_queue::{ComeOutcome, DetachOutcome, OwnWaiters};
+    for ends_first in [false, true] {
+        let mut driver = vermeil_io::Driver::new(&DriverOptions::default()).expect("a driver");
+        let [here, there] = [0, 1].map(|core| HomeCore::new(CoreIndex(core), driver.unparker()));
+        let (socket, _peer) = pair();
+        let key = driver.add_stream(socket).expect("the driver takes sockets");
+        let woken = Arc::new(WokenFlag::default());
+        let waker = std::task::Waker::from(woken.clone());
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(driver.poll_recv(&mut context, key, &mut Vec::new()).is_pending());
+        let moves = Moves::new(here.clone(), key.into());
+        assert!(matches!(moves.attachment.come(&there, None), ComeOutcome::Ask(..)));
+        assert!(driver.detach(key.into()));
+        let object = loop {
+            match driver.take_detached() {
+                Some((_, object)) => break object,
+                None => drop(driver.turn(Some(PATIENCE)).expect("a turn")),
+            }
+        };
+        let outcome = moves.attachment.detached(object, |object, asked| OwnWaiters {
+            needs_driver: object.needs_driver(asked),
+            asked_too: object.take_waiters(asked),
+        });
+        assert!(matches!(outcome, DetachOutcome::Send(_)));
+        if ends_first {
+            there.end();
+        }
+        assert_eq!(there.leave(CoreRequest::Attach(AttachRequest::new(moves.clone()))), !ends_first);
+        there.end();
+        assert!(woken.0.load(std::sync::atomic::Ordering::Relaxed), "the reader is woken");
+        assert!(matches!(moves.attachment.come(&here, None), ComeOutcome::Attach(_)));
+    }
+}
+
 #[test]
 fn listener_and_source_follow_their_task() {
     for runtime in on_both_drivers(&Policy::None) {

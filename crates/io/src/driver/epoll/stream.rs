@@ -108,8 +108,8 @@ impl EpollStream {
             received: self.carried.map_or_else(Received::default, |carried| *carried),
             sending,
             awaits_room: !self.writable,
-            reader: self.reader,
-            writer: self.writer,
+            reader: self.reader.into(),
+            writer: self.writer.into(),
         }
     }
 
@@ -127,8 +127,8 @@ impl EpollStream {
             writable: !awaits_room,
             carried: std::mem::take(&mut stream.received).carry(),
             sending,
-            reader: std::mem::take(&mut stream.reader),
-            writer: std::mem::take(&mut stream.writer),
+            reader: stream.reader.unpack(),
+            writer: stream.writer.unpack(),
             ..Self::new(stream.fd.take().expect("a stream without a driver has its descriptor"))
         };
         let watched = match (awaits_room, attached.reader.is_waiting()) {
@@ -249,6 +249,13 @@ impl EpollStream {
 
     pub(super) fn close(mut self) {
         self.before_close();
+    }
+
+    /// Closes a stream that the kernel does not watch. The waiting tasks learn of the end.
+    pub(super) fn close_unwatched(mut self) {
+        self.reader.wake();
+        self.writer.wake();
+        self.close();
     }
 
     #[inline]

@@ -185,12 +185,13 @@ impl UringListener {
 
     /// The listener, after it has left the driver.
     pub(super) fn into_detached(self) -> DetachedListener {
-        DetachedListener { fd: self.fd, accepted: self.accepted, failed: self.failed, waiter: self.waiter }
+        let waiter = self.waiter.into();
+        DetachedListener { fd: self.fd, accepted: self.accepted, failed: self.failed, waiter }
     }
 
     /// A listener from another driver.
     pub(super) fn attached(listener: DetachedListener) -> Self {
-        let DetachedListener { fd, accepted, failed, waiter } = listener;
+        let DetachedListener { fd, accepted, failed, mut waiter } = listener;
         let wish = if fd.is_some() { Wish::StayOpen } else { Wish::Close };
         Self {
             fd,
@@ -200,7 +201,7 @@ impl UringListener {
             over_budget: false,
             held_more: false,
             failed,
-            waiter,
+            waiter: waiter.unpack(),
             is_leaving: false,
         }
     }

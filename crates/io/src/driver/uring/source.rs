@@ -114,13 +114,13 @@ impl UringSource {
     pub(super) fn into_detached(self, id: Id, ring: &mut Ring) -> DetachedSource {
         self.cancel(id, ring);
         let Self { fd, input, room } = self;
-        DetachedSource { fd, is_watch: false, reader: input.waiter, writer: room.waiter }
+        DetachedSource { fd, is_watch: false, reader: input.waiter.into(), writer: room.waiter.into() }
     }
 
     /// A source from another driver. [`go_on`](Self::go_on) watches for its waiting tasks.
     pub(super) fn attached(source: DetachedSource) -> Self {
-        let DetachedSource { fd, reader, writer, .. } = source;
-        Self { fd, input: WatchedSide::waiting(reader), room: WatchedSide::waiting(writer) }
+        let DetachedSource { fd, mut reader, mut writer, .. } = source;
+        Self { fd, input: WatchedSide::waiting(reader.unpack()), room: WatchedSide::waiting(writer.unpack()) }
     }
 
     pub(super) fn go_on(&mut self, id: Id, ring: &mut Ring) {

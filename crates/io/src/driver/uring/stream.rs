@@ -664,8 +664,8 @@ impl UringStream {
             received,
             sending,
             awaits_room: self.watching_writable,
-            reader: self.reader,
-            writer: self.writer,
+            reader: self.reader.into(),
+            writer: self.writer.into(),
         }
     }
 
@@ -690,8 +690,8 @@ impl UringStream {
             ended: None,
             carried,
             sending,
-            reader: std::mem::take(&mut stream.reader),
-            writer: std::mem::take(&mut stream.writer),
+            reader: stream.reader.unpack(),
+            writer: stream.writer.unpack(),
         }
     }
 
