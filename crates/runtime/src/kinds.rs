@@ -61,8 +61,8 @@ impl Handle {
     /// the kind, as for a handler. The kind stays until the runtime ends.
     ///
     /// # Panics
-    /// If [`try_kind`](Self::try_kind) fails. Also if the spec lets tasks [wait for a batch](Spec::batch_wait),
-    /// because the waiter of a task waits for each poll.
+    /// If [`try_kind`](Self::try_kind) fails. Also if the spec lets tasks
+    /// [wait for a batch](Spec::batch_wait), because the waiter of a task waits for each poll.
     #[track_caller]
     pub fn kind(&self, spec: impl Into<Spec>) -> TaskKind {
         self.try_kind(spec).unwrap_or_else(|error| panic!("{error}"))
@@ -74,7 +74,8 @@ impl Handle {
     /// As [`try_handler`](Self::try_handler).
     ///
     /// # Panics
-    /// If the spec lets tasks wait for a batch, or if its place names no core or no handler of this runtime.
+    /// If the spec lets tasks wait for a batch, or if its place names no core or no handler of this
+    /// runtime.
     #[track_caller]
     pub fn try_kind(&self, spec: impl Into<Spec>) -> Result<TaskKind, RegisterError> {
         let spec = spec.into();

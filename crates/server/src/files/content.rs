@@ -215,8 +215,8 @@ pub(super) enum ReadFailure {
     Failed,
 }
 
-/// Reads the whole of `file` into `memory`. The file must still have `validator` after the last byte
-/// is read.
+/// Reads the whole of `file` into `memory`. The file must still have `validator` after the last
+/// byte is read.
 pub(super) fn read_whole(
     file: &File,
     validator: &FileValidator,

@@ -389,8 +389,8 @@ impl<'a> FileLookup<'a> {
     }
 }
 
-/// A content, the validator of its file at the time of the read, and its charge if the content is in
-/// memory.
+/// A content, the validator of its file at the time of the read, and its charge if the content
+/// is in memory.
 type LookedContent = (Content, FileValidator, Option<Charge>);
 
 /// The value of `Cache-Control` for files of a media type.
