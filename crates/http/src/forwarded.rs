@@ -25,12 +25,22 @@ pub enum ForwardedBy {
 /// The result of following the proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedClient {
-    /// The client's address. `None` if no trusted proxy names an address.
-    pub address: Option<IpAddr>,
-    /// The client's port, if the proxy names it.
-    pub port: Option<u16>,
+    /// The client's address.
+    pub address: ForwardedAddress,
     /// The scheme of the client's request, if the proxy names it.
     pub scheme: Option<ClientScheme>,
+}
+
+/// The address of a client behind proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedAddress {
+    /// There is no list, so the proxy asks for itself.
+    Unlisted,
+    /// A trusted proxy names no valid address. The proxy is not the client, because then a client
+    /// could get the rights of the proxy.
+    Unknown,
+    /// The address, and the port if the proxy names the port.
+    Ip(IpAddr, Option<u16>),
 }
 
 /// Follows the proxies in `fields` back to the client. The caller has checked that the other end of
@@ -46,42 +56,58 @@ pub fn client(
     }
 }
 
-/// The last [`HOPS_MAX`] elements of the list `name`, from the end.
-fn from_end<'a>(fields: FieldLines<'a>, name: &[u8]) -> Vec<&'a [u8]> {
+/// The last [`HOPS_MAX`] elements of the list `name`, from the end, as `elements` divides a line.
+fn from_end<'a, E: Iterator<Item = &'a [u8]>>(
+    fields: FieldLines<'a>,
+    name: &[u8],
+    elements: impl Fn(&'a [u8]) -> E,
+) -> Vec<&'a [u8]> {
     let lines = fields.filter(|(found, _)| found.eq_ignore_ascii_case(name));
     let mut elements: Vec<&[u8]> =
-        lines.flat_map(|(_, value)| Elements(value)).filter(|element| !element.is_empty()).collect();
+        lines.flat_map(|(_, value)| elements(value)).filter(|element| !element.is_empty()).collect();
     elements.reverse();
     elements.truncate(HOPS_MAX);
     elements
 }
 
+/// The elements of a list without quoted strings. A quote of the client must not join its text with
+/// the address that the proxy appends.
+fn unquoted_elements(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b',').map(scan::trim)
+}
+
 fn x_forwarded(fields: FieldLines<'_>, is_trusted: impl Fn(IpAddr) -> bool) -> ForwardedClient {
-    let mut client = ForwardedClient { address: None, port: None, scheme: None };
+    let mut client = ForwardedClient { address: ForwardedAddress::Unlisted, scheme: None };
     let mut followed = 0;
-    for element in from_end(fields, b"x-forwarded-for") {
-        let Some((address, port)) = std::str::from_utf8(element).ok().and_then(node) else { break };
-        (client.address, client.port) = (Some(address), port);
+    for element in from_end(fields, b"x-forwarded-for", unquoted_elements) {
+        let Some((address, port)) = std::str::from_utf8(element).ok().and_then(node) else {
+            client.address = ForwardedAddress::Unknown;
+            break;
+        };
+        client.address = ForwardedAddress::Ip(address, port);
         followed += 1;
         if !is_trusted(address) {
             break;
         }
     }
     // Some proxies write one scheme for the whole chain, some write one for each address.
-    let schemes = from_end(fields, b"x-forwarded-proto");
+    let schemes = from_end(fields, b"x-forwarded-proto", unquoted_elements);
     let at = followed.max(1).min(schemes.len());
     client.scheme = at.checked_sub(1).and_then(|at| scheme(schemes[at]));
     client
 }
 
 fn forwarded(fields: FieldLines<'_>, is_trusted: impl Fn(IpAddr) -> bool) -> ForwardedClient {
-    let mut client = ForwardedClient { address: None, port: None, scheme: None };
-    for element in from_end(fields, b"forwarded") {
-        let Some(hop) = hop(element) else { break };
-        client.scheme = hop.scheme.or(client.scheme);
+    let mut client = ForwardedClient { address: ForwardedAddress::Unlisted, scheme: None };
+    for element in from_end(fields, b"forwarded", |line| Separated::new(line, b',')) {
+        let hop = hop(element);
+        client.scheme = hop.as_ref().and_then(|hop| hop.scheme).or(client.scheme);
         // `unknown` and the names that a proxy invents end the way back.
-        let Some((address, port)) = hop.node.as_deref().and_then(node) else { break };
-        (client.address, client.port) = (Some(address), port);
+        let Some((address, port)) = hop.and_then(|hop| node(hop.node.as_deref()?)) else {
+            client.address = ForwardedAddress::Unknown;
+            break;
+        };
+        client.address = ForwardedAddress::Ip(address, port);
         if !is_trusted(address) {
             break;
         }
@@ -98,7 +124,7 @@ struct Hop {
 /// Reads `for=ADDRESS;proto=SCHEME`, with other parameters between. `None` if malformed.
 fn hop(element: &[u8]) -> Option<Hop> {
     let mut hop = Hop { node: None, scheme: None };
-    for pair in Separated(element, b';') {
+    for pair in Separated::new(element, b';') {
         if pair.is_empty() {
             continue;
         }
@@ -159,49 +185,56 @@ fn scheme(text: &[u8]) -> Option<ClientScheme> {
     }
 }
 
-/// The elements of a list; a comma inside of quotes separates nothing.
-struct Elements<'a>(&'a [u8]);
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        next_part(&mut self.0, b',')
-    }
+/// The parts of a text, between separators outside of quoted strings, without white space around
+/// the parts. Where a quoted string does not end, the rest is divided at each separator, because a
+/// client could otherwise hide the parts that a proxy appends.
+struct Separated<'a> {
+    rest: &'a [u8],
+    separator: u8,
+    /// Whether a quoted string does not end.
+    is_plain: bool,
 }
 
-/// The parts of an element, between separators outside of quotes.
-struct Separated<'a>(&'a [u8], u8);
+impl<'a> Separated<'a> {
+    fn new(rest: &'a [u8], separator: u8) -> Self {
+        Self { rest, separator, is_plain: false }
+    }
+
+    /// The end of the next part, or `None` if the rest is the next part.
+    fn end(&mut self) -> Option<usize> {
+        if self.is_plain {
+            return self.rest.iter().position(|&byte| byte == self.separator);
+        }
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        let end = self.rest.iter().position(|&byte| {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_quoted => is_escaped = true,
+                b'"' => is_quoted = !is_quoted,
+                _ => return byte == self.separator && !is_quoted,
+            }
+            false
+        });
+        if is_quoted {
+            self.is_plain = true;
+            return self.end();
+        }
+        end
+    }
+}
 
 impl<'a> Iterator for Separated<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        next_part(&mut self.0, self.1)
-    }
-}
-
-/// Takes the part before the next `separator`, without white space around the part.
-fn next_part<'a>(rest: &mut &'a [u8], separator: u8) -> Option<&'a [u8]> {
-    if rest.is_empty() {
-        return None;
-    }
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    let end = rest.iter().position(|&byte| {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_quoted => is_escaped = true,
-            b'"' => is_quoted = !is_quoted,
-            _ => return byte == separator && !is_quoted,
+        if self.rest.is_empty() {
+            return None;
         }
-        false
-    });
-    let (part, behind) = match end {
-        Some(end) => (&rest[..end], &rest[end + 1..]),
-        None => (*rest, &rest[rest.len()..]),
-    };
-    *rest = behind;
-    Some(scan::trim(part))
+        let end = self.end();
+        let part = &self.rest[..end.unwrap_or(self.rest.len())];
+        self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
+        Some(scan::trim(part))
+    }
 }
 
 #[cfg(test)]
@@ -212,9 +245,15 @@ mod tests {
         let head = format!("GET / HTTP/1.1\r\n{lines}\r\n");
         let is_trusted = |address: IpAddr| address.to_string().starts_with("10.");
         let client = client(FieldLines::of_refused(head.as_bytes()), by, is_trusted);
-        (client.address.map(|address| address.to_string()), client.port, client.scheme)
+        let (address, port) = match client.address {
+            ForwardedAddress::Unlisted => (None, None),
+            ForwardedAddress::Unknown => (UNKNOWN.map(str::to_owned), None),
+            ForwardedAddress::Ip(address, port) => (Some(address.to_string()), port),
+        };
+        (address, port, client.scheme)
     }
 
+    const UNKNOWN: Option<&str> = Some("unknown");
     const HTTPS: Option<ClientScheme> = Some(ClientScheme::Https);
     const HTTP: Option<ClientScheme> = Some(ClientScheme::Http);
 
@@ -232,8 +271,9 @@ mod tests {
                 None,
             ),
             ("X-Forwarded-For: 10.0.0.9, 10.0.0.2\r\n", Some("10.0.0.9"), None, None),
-            ("X-Forwarded-For: evil, 10.0.0.2\r\n", Some("10.0.0.2"), None, None),
-            ("X-Forwarded-For: evil\r\n", None, None, None),
+            ("X-Forwarded-For: evil, 10.0.0.2\r\n", UNKNOWN, None, None),
+            ("X-Forwarded-For: evil\r\n", UNKNOWN, None, None),
+            ("X-Forwarded-For: , ,\r\n", None, None, None),
             ("X-Forwarded-For: 192.0.2.1:99\r\n", Some("192.0.2.1"), Some(99), None),
             ("X-Forwarded-For: [2001:db8::1]:99\r\n", Some("2001:db8::1"), Some(99), None),
             ("X-Forwarded-For: [2001:db8::1]\r\n", Some("2001:db8::1"), None, None),
@@ -283,16 +323,49 @@ mod tests {
             ("Forwarded: for=\"[2001:db8::1]:47\"\r\n", Some("2001:db8::1"), Some(47), None),
             ("Forwarded: for=\"[2001:db8::1]\"\r\n", Some("2001:db8::1"), None, None),
             ("Forwarded: for=\"192.0.2.1:_port\"\r\n", Some("192.0.2.1"), None, None),
-            ("Forwarded: for=\"a,b\";proto=https\r\n", None, None, HTTPS),
-            ("Forwarded: for=unknown;proto=https\r\n", None, None, HTTPS),
-            ("Forwarded: for=_hidden, for=10.0.0.2\r\n", Some("10.0.0.2"), None, None),
-            ("Forwarded: for=1.1.1.1;for=192.0.2.1\r\n", None, None, None),
-            ("Forwarded: for=\"192.0.2.1\r\n", None, None, None),
-            ("Forwarded: gibberish\r\n", None, None, None),
+            ("Forwarded: for=\"a,b\";proto=https\r\n", UNKNOWN, None, HTTPS),
+            ("Forwarded: for=unknown;proto=https\r\n", UNKNOWN, None, HTTPS),
+            ("Forwarded: proto=https\r\n", UNKNOWN, None, HTTPS),
+            ("Forwarded: for=_hidden, for=10.0.0.2\r\n", UNKNOWN, None, None),
+            ("Forwarded: for=1.1.1.1;for=192.0.2.1\r\n", UNKNOWN, None, None),
+            ("Forwarded: for=\"192.0.2.1\r\n", UNKNOWN, None, None),
+            ("Forwarded: gibberish\r\n", UNKNOWN, None, None),
             ("X-Forwarded-For: 192.0.2.1\r\n", None, None, None),
         ] {
             let expected = (address.map(str::to_owned), port, scheme);
             assert_eq!(followed(ForwardedBy::Forwarded, lines), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn quote_of_client_hides_no_address() {
+        for text in
+            ["\"", "\"x", "x\"", "\", \"", "\"\\", "\"\\\"", "\"a\", \"", "for=\"x", "for=\"x;y, \"\\"]
+        {
+            for (appended, address) in [
+                ("192.0.2.1", "192.0.2.1"),
+                ("[2001:db8::1]:47, 10.0.0.2", "2001:db8::1"),
+                ("2001:db8::1, 10.0.0.3, 10.0.0.2", "2001:db8::1"),
+            ] {
+                let (found, ..) =
+                    followed(ForwardedBy::XForwarded, &format!("X-Forwarded-For: {text}, {appended}\r\n"));
+                assert_eq!(found.as_deref(), Some(address), "{text}, {appended}");
+            }
+            for (appended, address) in [
+                ("for=192.0.2.1;proto=http", "192.0.2.1"),
+                ("for=\"[2001:db8::1]:47\"", "2001:db8::1"),
+                ("for=\"[2001:db8::1]\", for=10.0.0.2", "2001:db8::1"),
+                ("for=\"[2001:db8::1]\", for=\"10.0.0.2:_a\"", "2001:db8::1"),
+            ] {
+                let (found, ..) =
+                    followed(ForwardedBy::Forwarded, &format!("Forwarded: {text}, {appended}\r\n"));
+                assert_eq!(found.as_deref(), Some(address), "{text}, {appended}");
+            }
+            let (_, _, scheme) = followed(
+                ForwardedBy::XForwarded,
+                &format!("X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: {text}, https\r\n"),
+            );
+            assert_eq!(scheme, HTTPS, "{text}");
         }
     }
 

@@ -23,4 +23,4 @@ pub use body::{Body, BodyFraming};
 pub use fault::BadHead;
 pub use head::{HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ProgramAnswer, ResponseHead};
 pub use oddity::Oddity;
-pub use variables::{ClientLink, ClientScheme, Invocation, ProxiedEnds, ScriptPaths};
+pub use variables::{ClientLink, ClientScheme, Invocation, ProxiedClient, ProxiedEnds, ScriptPaths};

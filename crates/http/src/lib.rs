@@ -44,6 +44,7 @@ pub use limits::ConnectionLimits;
 pub use list::ListField;
 pub use rejection::Rejection;
 pub use request::{Framing, Method, ParsedPart, Request, Target, TargetForm, parse};
+pub use scan::is_token;
 pub use status::Status;
 pub use version::Version;
 

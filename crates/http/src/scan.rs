@@ -59,8 +59,8 @@ const fn in_set(byte: u8, set: &[u8]) -> bool {
     false
 }
 
-/// Whether `byte` is a `tchar`.
-pub(crate) fn is_token(byte: u8) -> bool {
+/// Whether `byte` may stand in a token, such as a method or the name of a field (RFC 9110 §5.6.2).
+pub fn is_token(byte: u8) -> bool {
     CLASS[byte as usize] & TOKEN != 0
 }
 

@@ -183,6 +183,8 @@ pub enum Client {
     Ip(IpAddr),
     /// A process of this machine, through a unix socket.
     Unix,
+    /// A client behind a believed proxy that names no valid address. The client is in no network.
+    Unknown,
 }
 
 impl Client {
@@ -212,6 +214,7 @@ impl fmt::Display for Client {
         match self {
             Self::Ip(addr) => addr.fmt(f),
             Self::Unix => f.write_str(UNIX),
+            Self::Unknown => f.write_str("-"),
         }
     }
 }

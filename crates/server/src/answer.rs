@@ -23,7 +23,9 @@ use crate::{
         Variant, rest,
     },
     gateway,
-    hosts::{Action, Host, HostId, Hosts, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate},
+    hosts::{
+        Action, HeldAnswerRules, Host, HostId, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate,
+    },
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
@@ -99,8 +101,8 @@ pub(crate) struct Slow {
     /// The request's head as received, kept because its buffer is reused.
     pub(crate) request: Vec<u8>,
     pub(crate) head: AnswerHead,
-    /// Keeps the rules that `head` names.
-    pub(crate) _configuration: Option<Arc<Hosts>>,
+    /// The rules that `head` names.
+    pub(crate) rules: HeldAnswerRules,
     pub(crate) start: RequestStart,
 }
 
@@ -112,8 +114,9 @@ impl Slow {
         head: AnswerHead,
         start: RequestStart,
     ) -> Self {
-        let configuration = head.rules.map(|_| local.hosts.held());
-        Self { what, request: request.to_vec(), head, start, _configuration: configuration }
+        let mut rules = HeldAnswerRules::default();
+        rules.hold(&local.hosts, head.rules);
+        Self { what, request: request.to_vec(), head, start, rules }
     }
 }
 

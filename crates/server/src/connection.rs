@@ -35,9 +35,7 @@ use std::{
 use under_way::UnderWay;
 use vermeil::{More, Sleep, TcpStream, now_ms};
 use vermeil_http::{
-    Conversation, ConversationEvent, Rejection, Status,
-    gateway::{ClientLink, ClientScheme},
-    response::Persistence,
+    Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
 };
 use write_timeout::with_write_timeout;
 
@@ -125,7 +123,7 @@ fn visitor_of(stream: &TcpStream, local: &CoreContext) -> Visitor {
         stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
     // A client that has gone gets no access.
     let Ok(Ok((own, peer))) = of_socket else { return Visitor::UNKNOWN };
-    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme: ClientScheme::Http }
+    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
 }
 
 impl Connection {
@@ -383,11 +381,15 @@ impl Connection {
         self.poll_left(context)
     }
 
-    /// Decides whether the connection continues after an answer that waited for content.
+    /// Ends the connection after an answer that waited, if the head of the answer says so. A client
+    /// may be sending more unless the client itself ends the connection.
     pub(crate) fn settle(&mut self, persistence: Persistence) {
+        if persistence == Persistence::KeepAlive {
+            return;
+        }
         let limits = core_context::with(|local| local.server.limits.clone());
         let is_over = matches!(self.conversation.next(b"", &limits), ConversationEvent::Closed);
-        if persistence == Persistence::Close && !is_over {
+        if !is_over || self.conversation.requests() >= limits.requests_per_connection {
             self.conversation.close();
             self.farewell = Farewell::Ours;
         }

@@ -19,6 +19,7 @@ use crate::{
     exchange::{AnswerHead, Lost, Sent},
     files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, Variant},
     gateway::{self, EndedAnswer},
+    hosts::HeldAnswerRules,
     log::NoticeKind,
     pages::busy,
     programs::GatewayRequest,
@@ -43,10 +44,13 @@ const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.
 pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
-    let Slow { what, request, head, start, _configuration } = slow;
+    let Slow { what, request, mut head, start, rules } = slow;
     let request = Bytes::from(request);
     connection.begin(request.clone(), start);
-    let given = give(connection, what, &request, head).await;
+    let given = give(connection, what, &request, &mut head, rules).await;
+    if given.is_ok() {
+        connection.settle(head.persistence);
+    }
     connection.end(&given);
     given.map(drop)
 }
@@ -55,23 +59,28 @@ async fn give(
     connection: &mut Connection,
     mut what: Deferred,
     request: &[u8],
-    mut head: AnswerHead,
+    head: &mut AnswerHead,
+    mut rules: HeldAnswerRules,
 ) -> Result<Sent, Lost> {
     let limits = core_context::with(|local| local.server.limits.clone());
     let mut acting = ActingRequest { head: Cow::Borrowed(request), redirects: 0, uri: None };
     loop {
         let next = match what {
-            Deferred::Open(job) => opened(connection, job, &acting.head, &mut head).await?,
-            Deferred::Resolve(job) => resolved(connection, job, &acting.head, head).await?,
-            Deferred::Status(form) => status(connection, form, head).await?,
-            Deferred::List(job) => listed(connection, job, head).await?,
-            Deferred::Try(host) => try_files::answer(connection, &acting.parsed(&limits), head, host).await?,
-            Deferred::Rewrite(rewritten) => acting.rewrite(connection, &mut head, rewritten),
-            Deferred::Alias(folder, path) => {
-                alias::answer(connection, &acting.parsed(&limits), head, &folder, &path).await?
+            Deferred::Open(job) => opened(connection, job, &acting.head, head).await?,
+            Deferred::Resolve(job) => resolved(connection, job, &acting.head, *head).await?,
+            Deferred::Status(form) => status(connection, form, *head).await?,
+            Deferred::List(job) => listed(connection, job, *head).await?,
+            Deferred::Try(host) => {
+                try_files::answer(connection, &acting.parsed(&limits), *head, host).await?
             }
-            Deferred::ErrorPage(call) => error_page(connection, &acting.parsed(&limits), head, &call).await?,
-            Deferred::Program(call) => acting.program(connection, &mut head, call).await?,
+            Deferred::Rewrite(rewritten) => acting.rewrite(connection, head, rewritten),
+            Deferred::Alias(folder, path) => {
+                alias::answer(connection, &acting.parsed(&limits), *head, &folder, &path).await?
+            }
+            Deferred::ErrorPage(call) => {
+                error_page(connection, &acting.parsed(&limits), *head, &call).await?
+            }
+            Deferred::Program(call) => acting.program(connection, head, call).await?,
             Deferred::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
                 connection.note(Sent { body_bytes, ..sent });
@@ -83,6 +92,7 @@ async fn give(
                 return result.map(|()| sent);
             }
         };
+        core_context::with(|local| rules.hold(&local.hosts, head.rules));
         match next {
             Answer::Ready(sent) => return Ok(sent),
             Answer::Body(sent, body) => {
@@ -224,14 +234,19 @@ impl ActingRequest<'_> {
         call.uri = self.uri.clone();
         let limits = core_context::with(|local| local.server.limits.clone());
         match call_program(connection, &self.parsed(&limits), *head, &call).await {
-            Ok(CallOutcome::Answer(answer)) => Ok(answer),
+            Ok(CallOutcome::Answer(answer, persistence)) => {
+                head.persistence = persistence;
+                Ok(answer)
+            }
             Ok(CallOutcome::Redirected(_)) if self.redirects == LOCAL_REDIRECTS_MAX => {
+                *head = head.of_program();
                 calls::say_too_many_redirects(&self.parsed(&limits), *head, &call);
                 let out = &mut connection.output;
                 Ok(core_context::with(|local| answer::error(local, Status::BadGateway, b"", *head, out)))
             }
             Ok(CallOutcome::Redirected(request)) => {
                 self.redirects += 1;
+                *head = head.of_program();
                 self.head = Cow::Owned(request);
                 (self.uri, head.routes_from) = (None, 0);
                 let out = &mut connection.output;

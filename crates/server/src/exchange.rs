@@ -9,7 +9,6 @@ use crate::{
 use std::{fmt, io};
 use vermeil_http::{
     Method, Request, Version,
-    gateway::ClientScheme,
     response::{PageContent, Persistence},
 };
 
@@ -23,6 +22,8 @@ pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
 pub(crate) struct AnswerHead {
     pub(crate) version: Version,
     pub(crate) persistence: Persistence,
+    /// The same for the answer of a program.
+    pub(crate) of_program: Persistence,
     pub(crate) content: PageContent,
     pub(crate) visitor: Visitor,
     /// How the answer differs from those of the server. Known once the host is known.
@@ -38,12 +39,10 @@ pub(crate) struct Visitor {
     pub(crate) at: Option<ListenAddr>,
     /// The client.
     pub(crate) peer: Option<Client>,
-    /// The scheme of the client's request.
-    pub(crate) scheme: ClientScheme,
 }
 
 impl Visitor {
-    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None, scheme: ClientScheme::Http };
+    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None };
 }
 
 impl AnswerHead {
@@ -51,6 +50,7 @@ impl AnswerHead {
     pub(crate) const UNKNOWN: Self = Self {
         version: Version::Http11,
         persistence: Persistence::Close,
+        of_program: Persistence::Close,
         content: PageContent::Sent,
         visitor: Visitor::UNKNOWN,
         rules: None,
@@ -60,10 +60,14 @@ impl AnswerHead {
     pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
         // A client that waits for 100 gets the answer instead, and may or may not send its content
         // then.
-        let goes_on = request.keep_alive && !request.expect_continue && !last;
+        let of_program = match request.keep_alive && !last {
+            true => Persistence::KeepAlive,
+            false => Persistence::Close,
+        };
         Self {
             version: request.version,
-            persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close },
+            persistence: if request.expect_continue { Persistence::Close } else { of_program },
+            of_program,
             content: if request.method == Method::Head { PageContent::Omitted } else { PageContent::Sent },
             visitor,
             rules: None,
@@ -80,9 +84,8 @@ impl AnswerHead {
 
     /// The same for the answer of a program, which waits for the content and asks for it if need
     /// be.
-    pub(crate) fn of_program(self, request: &Request<'_>, draining: bool) -> Self {
-        let goes_on = request.keep_alive && !draining;
-        Self { persistence: if goes_on { Persistence::KeepAlive } else { Persistence::Close }, ..self }
+    pub(crate) fn of_program(self) -> Self {
+        Self { persistence: self.of_program, ..self }
     }
 }
 

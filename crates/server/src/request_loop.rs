@@ -14,7 +14,7 @@
 use crate::{
     address::Client,
     admission_control::Admission,
-    answer::{self, Answer, Deferred, Slow},
+    answer::{self, Answer, Slow},
     close,
     connection::{ClientOrigin, Connection, Farewell},
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
@@ -139,15 +139,12 @@ fn consume_one(
                 Admission::Serve => answer::answer(local, &request, &mut head, &mut connection.output),
                 _ => Answer::Ready(busy(local, head, &mut connection.output)),
             };
-            let is_for_program = matches!(answered, Answer::Slow(Deferred::Program(_)));
+            let is_slow = matches!(answered, Answer::Slow(_));
             let next = next_after(local, connection.peer, (&request, bytes, began_ns), head, answered);
-            if is_for_program {
-                // The content is still to be read. `settle` closes the connection, if need be.
-                connection.consumed += consumed;
-                return next;
-            }
             let last = connection.conversation.requests() >= limits.requests_per_connection;
-            if head.persistence == Persistence::Close && (request.keep_alive || last) {
+            // An answer that waits may become a program's, which reads the content. So `settle`
+            // decides after the answer.
+            if !is_slow && head.persistence == Persistence::Close && (request.keep_alive || last) {
                 // The server ends the connection, although the client would continue.
                 connection.conversation.close();
                 connection.farewell = Farewell::Ours;
@@ -184,9 +181,6 @@ fn next_after(
     answered: Answer,
 ) -> Option<AfterConsume> {
     let start = local.records.counts.start(began_ns);
-    let slow = |local: &CoreContext, what, head| {
-        Some(AfterConsume::Slow(Box::new(Slow::new(local, what, bytes, head, start))))
-    };
     let ended = |sent| EndedRequest {
         peer,
         received: bytes,
@@ -205,10 +199,7 @@ fn next_after(
             local.end_request(ended(sent));
             Some(AfterConsume::Send(body))
         }
-        Answer::Slow(what @ Deferred::Program(_)) => {
-            slow(local, what, head.of_program(request, local.server.is_draining()))
-        }
-        Answer::Slow(what) => slow(local, what, head),
+        Answer::Slow(what) => Some(AfterConsume::Slow(Box::new(Slow::new(local, what, bytes, head, start)))),
     }
 }
 

@@ -9,6 +9,8 @@ on_both!(
     forwarded_client_is_the_client_of_the_request,
     unknown_proxy_is_not_believed,
     forwarded_field_names_client_and_scheme,
+    quote_of_client_gives_no_rights_of_the_proxy,
+    announced_client_of_unix_socket_has_no_address,
     reload_changes_the_believed_proxies,
     client_bound_counts_announced_clients,
 );
@@ -34,7 +36,8 @@ fn text(proxies: &str, listener: &str) -> String {
     format!(
         "control = \"control\"\n{listener}{proxies}{user}[[host]]\nroot = \"site\"\n\
          [[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
-         [[host.route]]\nprefix = \"/office\"\naction = \"ready\"\nfrom = [\"192.0.2.0/24\"]\n"
+         [[host.route]]\nprefix = \"/office\"\naction = \"ready\"\nfrom = [\"192.0.2.0/24\"]\n\
+         [[host.route]]\nprefix = \"/own\"\naction = \"ready\"\nfrom = [\"127.0.0.1\"]\n"
     )
 }
 
@@ -152,7 +155,7 @@ fn forwarded_client_is_the_client_of_the_request(io: Io) {
             vec!["X-Forwarded-For: 1.2.3.4, 192.0.2.2:99, 10.0.0.1", "X-Forwarded-Proto: https"],
             "192.0.2.2:99 127.0.0.1:443 https on".to_owned(),
         ),
-        (vec!["X-Forwarded-For: nonsense", "X-Forwarded-Proto: gopher"], String::new()),
+        (vec!["X-Forwarded-For: nonsense", "X-Forwarded-Proto: gopher"], format!(": {own} http off")),
         (vec!["Forwarded: for=192.0.2.1"], String::new()),
         (vec![], String::new()),
     ] {
@@ -178,7 +181,7 @@ fn forwarded_client_is_the_client_of_the_request(io: Io) {
         &[
             "192.0.2.1",
             "192.0.2.2",
-            "127.0.0.1",
+            "-",
             "127.0.0.1",
             "127.0.0.1",
             "192.0.2.3",
@@ -213,6 +216,47 @@ fn forwarded_field_names_client_and_scheme(io: Io) {
         "2001:db8::1:47 127.0.0.1:443 https on"
     );
     logged(&site, &["2001:db8::1"]);
+    server.stops_clean();
+}
+
+fn quote_of_client_gives_no_rights_of_the_proxy(io: Io) {
+    let site = site();
+    for (key, lists) in [
+        ("", ["X-Forwarded-For: \", 203.0.113.9", "X-Forwarded-For: \"x\\, 203.0.113.9"]),
+        (
+            "fields = \"forwarded\"\n",
+            ["Forwarded: for=\"x, for=203.0.113.9", "Forwarded: for=\", for=\"203.0.113.9:1\""],
+        ),
+    ] {
+        let file = configure(io, &site, &format!("[proxies]\nfrom = [\"127.0.0.1\"]\n{key}"), "");
+        let server = TestServer::of_file(&file);
+        let mut client = server.client();
+        assert_eq!(client.get("/own").status, 200, "the proxy asks for itself");
+        for list in lists {
+            assert_eq!(client.get_with("/own", &[list]).status, 404, "{list}");
+        }
+        // A client that the proxy does not name is in no network.
+        for unnamed in ["X-Forwarded-For: unknown", "Forwarded: for=unknown"] {
+            let status = client.get_with("/own", &[unnamed]).status;
+            assert_eq!(status == 404, unnamed.starts_with("X-") == key.is_empty(), "{unnamed}");
+        }
+        logged(&site, &["127.0.0.1", "203.0.113.9", "203.0.113.9", "-", "127.0.0.1"]);
+        server.stops_clean();
+        fs::remove_file(site.outside("log")).expect("the server wrote it");
+    }
+}
+
+fn announced_client_of_unix_socket_has_no_address(io: Io) {
+    let site = site();
+    let file = configure(io, &site, "[proxies]\nfrom = [\"127.0.0.1\"]\n", PROXY);
+    let server = TestServer::of_file(&file);
+    let mut client = server.client();
+    let tls = [0x20, 0, 5, 1, 0, 0, 0, 0];
+    let header = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xe0"[..], &[0; 216], &tls].concat();
+    client.send(header);
+    let found = ends(&mut client, &[]);
+    assert!(found.starts_with("unix:: 127.0.0.1:") && found.ends_with(" https on"), "{found}");
+    logged(&site, &["unix:"]);
     server.stops_clean();
 }
 

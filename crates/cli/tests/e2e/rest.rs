@@ -10,12 +10,14 @@ use crate::support::{
     vermeil,
 };
 use serde_json::Value;
+use std::fs;
 use std::time::{Duration, Instant};
 
 on_both! {
     a_stuck_core_holds_up_no_connection_that_rests,
     no_request_is_lost_while_cores_get_stuck_now_and_then,
     requests_are_counted_on_from_one_core_to_another,
+    connection_of_a_proxy_itself_is_announced_once,
     a_request_in_pieces_goes_on_elsewhere,
     who_leaves_while_its_core_is_stuck_is_forgotten,
     who_rests_is_closed_when_its_time_is_over,
@@ -156,6 +158,38 @@ fn requests_are_counted_on_from_one_core_to_another(io: Io) {
     }
     drop(stopped);
     until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
+}
+
+/// Regression: the neighbour waited for a second header of the PROXY protocol.
+fn connection_of_a_proxy_itself_is_announced_once(io: Io) {
+    let Some([first, second]) = two_cpus() else { return };
+    let site = TestSite::new();
+    site.write("a.txt", b"a");
+    let file = site.configure(
+        io,
+        &format!(
+            "control = \"control\"\ncores = \"{first},{second}\"\nbalance = \"local\"\n\
+             [proxies]\nfrom = [\"127.0.0.1\"]\n[[host]]\nroot = \"site\"\n"
+        ),
+    );
+    let written = fs::read_to_string(&file).expect("it was written");
+    let listener = "127.0.0.1:0\"\n";
+    fs::write(&file, written.replace(listener, &format!("{listener}proxy_protocol = true\n"))).expect("ours");
+    let control = site.outside("control").to_str().expect("UTF-8").to_owned();
+    let asked = AskedServer { server: TestServer::of_file(&file), control };
+    let connect = |_| {
+        let mut client = asked.server.client();
+        client.send("PROXY UNKNOWN\r\n");
+        assert_eq!(client.get("/a.txt").status, 200);
+        client
+    };
+    let mut clients: Vec<TestClient> = (0..8).map(connect).collect();
+    asked.rests(8);
+    let Some(stopped) = StoppedThread::core(&asked.server, asked.fullest().0) else { return };
+    ask_all(&mut clients);
+    ask_all(&mut clients);
+    drop(stopped);
     asked.server.stops_clean();
 }
 

@@ -81,11 +81,22 @@ impl ClientLink {
     }
 }
 
+/// The client that a believed proxy names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxiedClient {
+    /// An address, and the port if it is known.
+    Ip(IpAddr, Option<u16>),
+    /// A process of the proxy's machine, through a unix socket.
+    Unix,
+    /// The proxy names no valid address. Programs get an empty address.
+    Unknown,
+}
+
 /// What a believed proxy says about the ends of a connection. Unset parts stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxiedEnds {
-    /// The client's address, and the port if it is known.
-    pub client: Option<(IpAddr, Option<u16>)>,
+    /// The client.
+    pub client: Option<ProxiedClient>,
     /// The address that the client connected to.
     pub destination: Option<SocketAddr>,
     /// The scheme of the client's request.
@@ -97,9 +108,13 @@ impl ClientLink {
     /// but no address that the client connected to, the port is the one of `Host`.
     pub fn behind_proxy(&self, ends: &ProxiedEnds) -> Self {
         let mut link = self.clone();
-        if let Some((address, port)) = ends.client {
-            let port = port.map(|port| port.to_string()).unwrap_or_default();
-            link.remote = EndText { address: address.to_canonical().to_string(), port };
+        if let Some(client) = ends.client {
+            let (address, port) = match client {
+                ProxiedClient::Ip(address, port) => (address.to_canonical().to_string(), port),
+                ProxiedClient::Unix => (UNIX.to_owned(), None),
+                ProxiedClient::Unknown => (String::new(), None),
+            };
+            link.remote = EndText { address, port: port.map(|port| port.to_string()).unwrap_or_default() };
         }
         if let Some(scheme) = ends.scheme {
             link.scheme = scheme;

@@ -7,12 +7,12 @@ mod route;
 mod sendfile;
 
 use crate::{
-    answer::{self, Answer, Deferred},
+    answer::{self, Answer},
     cgi,
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost},
-    gateway::{Asking, Broken, Collected, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
+    gateway::{Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     hosts::HostPhp,
     log::NoticeKind,
     pages::RETRY_AFTER,
@@ -36,25 +36,20 @@ const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
 /// The result of a call.
 pub(crate) enum CallOutcome {
-    /// An answer, as for any file.
-    Answer(Answer),
+    /// An answer, as for any file, with the persistence that its head has or gets.
+    Answer(Answer, Persistence),
     /// An internal redirect: the complete head of the request to answer instead.
     Redirected(Vec<u8>),
 }
 
-/// Answers `request`.
+/// Answers `request`. `file_head` is for the answer of a file, which leaves the content unread.
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    file_head: AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
-    // A client that waits for 100 Continue gets a file's answer instead, and may or may not send
-    // its content after that answer. So the connection closes.
-    let file_head = match call.content {
-        Collected::Awaits => AnswerHead { persistence: Persistence::Close, ..head },
-        Collected::Nothing | Collected::Follows => head,
-    };
+    let head = file_head.of_program();
     if call.reason == ProgramReason::Cgi {
         let shared = shared();
         let asking = asking(call, &shared);
@@ -64,7 +59,6 @@ pub(crate) async fn answer(
                 OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
             }
             cgi::CgiOutcome::No(status, why) => {
-                connection.settle(file_head.persistence);
                 let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: file_head, call };
                 if let Some(why) = why {
                     of_program.say(NoticeKind::ProgramFailed, &why, &status.code());
@@ -75,14 +69,7 @@ pub(crate) async fn answer(
     }
     let program = match route::find(connection, request, file_head, call).await? {
         RequestRoute::Program(program) => program,
-        // The content is not read yet.
-        RequestRoute::File(answer @ Answer::Slow(Deferred::Program(_))) => {
-            return Ok(CallOutcome::Answer(answer));
-        }
-        RequestRoute::File(answer) => {
-            connection.settle(file_head.persistence);
-            return Ok(CallOutcome::Answer(answer));
-        }
+        RequestRoute::File(answer) => return Ok(CallOutcome::Answer(answer, file_head.persistence)),
     };
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
@@ -130,7 +117,6 @@ impl OfProgram<'_> {
             Ok(Relayed::SendFile(response, path)) => (response, Named::File(path)),
             _ => return self.without_file(connection, result),
         };
-        connection.settle(self.head.persistence);
         let from = (&self.call.answering.send_sites, self.send_roots());
         match sendfile::send(connection, self.request, self.head, response, named, from).await? {
             Ok(sending) => {
@@ -141,7 +127,7 @@ impl OfProgram<'_> {
                         &sending.status.code(),
                     );
                 }
-                Ok(CallOutcome::Answer(sending.answer))
+                Ok(CallOutcome::Answer(sending.answer, self.head.persistence))
             }
             Err(refusal) => {
                 let why = refusal.said(named, self.send_cure());
@@ -182,21 +168,14 @@ impl OfProgram<'_> {
     ) -> Result<CallOutcome, EndedAnswer> {
         let broken = match result {
             Ok(Relayed::Sent { sent, rest, persistence }) => {
-                connection.settle(persistence);
                 let answer = if rest.is_empty() { Answer::Ready(sent) } else { Answer::Body(sent, rest) };
-                return Ok(CallOutcome::Answer(answer));
+                return Ok(CallOutcome::Answer(answer, persistence));
             }
             Ok(Relayed::LocalRedirect(location)) => match redirected(self.request, &location) {
-                Ok(request) => {
-                    connection.settle(self.head.persistence);
-                    return Ok(CallOutcome::Redirected(request));
-                }
+                Ok(request) => return Ok(CallOutcome::Redirected(request)),
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
-            Ok(Relayed::ErrorPage(status)) => {
-                connection.settle(self.head.persistence);
-                return Ok(self.page(connection, status, self.head));
-            }
+            Ok(Relayed::ErrorPage(status)) => return Ok(self.page(connection, status, self.head)),
             Ok(_) => unreachable!("files are sent elsewhere"),
             Err(broken) => broken,
         };
@@ -226,7 +205,6 @@ impl OfProgram<'_> {
             true => AnswerHead { persistence: Persistence::Close, ..self.head },
             false => self.head,
         };
-        connection.settle(head.persistence);
         Ok(self.page(connection, status, head))
     }
 
@@ -237,7 +215,8 @@ impl OfProgram<'_> {
             _ => b"",
         };
         let out = &mut connection.output;
-        CallOutcome::Answer(core_context::with(|local| answer::error(local, status, lines, head, out)))
+        let answer = core_context::with(|local| answer::error(local, status, lines, head, out));
+        CallOutcome::Answer(answer, head.persistence)
     }
 
     /// Logs the failure and the client's result.

@@ -21,8 +21,8 @@ use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
 use vermeil::TcpStream;
 use vermeil_http::{
     FieldLines, Request,
-    forwarded::{self, ForwardedClient},
-    gateway::{ClientLink, ClientScheme, ProxiedEnds},
+    forwarded::{self, ForwardedAddress, ForwardedClient},
+    gateway::{ClientLink, ClientScheme, ProxiedClient, ProxiedEnds},
     proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
 };
 
@@ -53,24 +53,35 @@ impl ClientOrigin {
 
     /// The client of the current request.
     fn visitor(&self) -> Visitor {
-        let Some(forwarded) = self.forwarded else { return self.visitor };
-        Visitor {
-            peer: forwarded.address.map(Client::Ip).or(self.visitor.peer),
-            scheme: forwarded.scheme.unwrap_or(self.visitor.scheme),
-            ..self.visitor
-        }
+        let peer = match self.forwarded.map(|forwarded| forwarded.address) {
+            None | Some(ForwardedAddress::Unlisted) => self.visitor.peer,
+            Some(ForwardedAddress::Unknown) => Some(Client::Unknown),
+            Some(ForwardedAddress::Ip(address, _)) => Some(Client::Ip(address)),
+        };
+        Visitor { peer, ..self.visitor }
     }
 
     /// What the proxies say about the ends of the connection. `None` if they say nothing.
     fn proxied_ends(&self) -> Option<ProxiedEnds> {
         let mut ends = ProxiedEnds::default();
-        if let Some(ProxyHeader::Client { source, destination, scheme }) = self.announced {
-            ends.client = Some((source.ip(), Some(source.port())));
-            ends.destination = Some(destination);
-            ends.scheme = Some(scheme);
+        match self.announced {
+            Some(ProxyHeader::Client { source, destination, scheme }) => {
+                ends.client = Some(ProxiedClient::Ip(source.ip(), Some(source.port())));
+                (ends.destination, ends.scheme) = (Some(destination), Some(scheme));
+            }
+            Some(ProxyHeader::Unix { scheme }) => {
+                (ends.client, ends.scheme) = (Some(ProxiedClient::Unix), Some(scheme));
+            }
+            Some(ProxyHeader::Local) | None => {}
         }
-        if let Some(ForwardedClient { address, port, scheme }) = self.forwarded {
-            ends.client = address.map(|address| (address, port)).or(ends.client);
+        if let Some(ForwardedClient { address, scheme }) = self.forwarded {
+            match address {
+                ForwardedAddress::Unlisted => {}
+                ForwardedAddress::Unknown => ends.client = Some(ProxiedClient::Unknown),
+                ForwardedAddress::Ip(address, port) => {
+                    ends.client = Some(ProxiedClient::Ip(address, port));
+                }
+            }
             if scheme.is_some() {
                 (ends.scheme, ends.destination) = (scheme, None);
             }
@@ -113,12 +124,14 @@ impl Connection {
         }
     }
 
-    /// Whether the connection begins with a header of the PROXY protocol.
+    /// Whether the connection begins with a header of the PROXY protocol. A connection of another
+    /// core has begun already.
     pub(crate) fn is_announced(&self) -> bool {
-        core_context::with(|local| {
-            let proxies = local.hosts.hosts().proxies();
-            !proxies.listeners.is_empty() && proxies.announce_at(visitor_of(&self.stream, local).at)
-        })
+        self.conversation.requests() == 0
+            && core_context::with(|local| {
+                let proxies = local.hosts.hosts().proxies();
+                !proxies.listeners.is_empty() && proxies.announce_at(visitor_of(&self.stream, local).at)
+            })
     }
 
     /// Reads the header of the PROXY protocol. Returns `false` if the connection ends without an
@@ -140,16 +153,16 @@ impl Connection {
             }
             Announcement::Missing => return Ok(false),
         };
-        let (peer, scheme) = match header {
-            ProxyHeader::Local => (visitor.peer, visitor.scheme),
-            ProxyHeader::Unix { scheme } => (Some(Client::Unix), scheme),
-            ProxyHeader::Client { source, scheme, .. } => (Some(Client::of(Some(source))), scheme),
+        let peer = match header {
+            ProxyHeader::Local => visitor.peer,
+            ProxyHeader::Unix { .. } => Some(Client::Unix),
+            ProxyHeader::Client { source, .. } => Some(Client::of(Some(source))),
         };
         if self.peer.is_some() {
             self.peer = peer;
         }
         self.count_client(peer);
-        let visitor = Visitor { peer, scheme, ..visitor };
+        let visitor = Visitor { peer, ..visitor };
         let announced = Some(header).filter(|header| *header != ProxyHeader::Local);
         self.origin = Some(Box::new(ClientOrigin { visitor, announced, forwarded: None }));
         Ok(true)

@@ -24,7 +24,9 @@ pub use answer_rules::{AnswerRules, ErrorPagePath, StatusRange, UnfitStatus};
 pub use condition::{Asked, ConditionError, Conditions, RequestCondition};
 pub(crate) use header_rules::check_value;
 pub use header_rules::{HeaderRule, HeaderRuleError, HeaderRules};
-pub(crate) use open::{AnswerRulesId, CoreHosts, Folder, Met, OpenJob, OpenSites, OpenedHost};
+pub(crate) use open::{
+    AnswerRulesId, CoreHosts, Folder, HeldAnswerRules, Met, OpenJob, OpenSites, OpenedHost,
+};
 pub use pattern::{PatternError, TextPattern};
 
 pub use candidate::{Candidate, CandidateError};

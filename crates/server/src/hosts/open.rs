@@ -223,13 +223,29 @@ pub(crate) struct CoreHosts {
 }
 
 /// The rules for an answer, in the configuration that was in force when the request arrived. A
-/// request that outlives a reload must hold that configuration: see [`CoreHosts::held`].
+/// request that outlives a reload must hold that configuration: see [`HeldAnswerRules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnswerRulesId {
     configuration: u32,
     host: HostId,
     rules: u32,
     route: Option<u32>,
+}
+
+/// Keeps the configuration of an answer's rules.
+#[derive(Default)]
+pub(crate) struct HeldAnswerRules {
+    id: Option<AnswerRulesId>,
+    _hosts: Option<Arc<Hosts>>,
+}
+
+impl HeldAnswerRules {
+    /// Keeps the rules `id`. The request must not have waited since it got the rules.
+    pub(crate) fn hold(&mut self, hosts: &CoreHosts, id: Option<AnswerRulesId>) {
+        if self.id != id {
+            *self = Self { id, _hosts: id.map(|_| hosts.hosts.clone()) };
+        }
+    }
 }
 
 /// The host of a request, in the configuration that was in force when the request arrived.
@@ -368,11 +384,6 @@ impl CoreHosts {
             false => self.former(id.configuration)?,
         };
         Some((Met { hosts, id: id.host }, path))
-    }
-
-    /// The present configuration, for a request that waits.
-    pub(crate) fn held(&self) -> Arc<Hosts> {
-        self.hosts.clone()
     }
 
     /// Opens the site of `host`, if the open does not wait.

@@ -49,7 +49,7 @@ impl LineWriter {
             if index > 0 {
                 out.extend_from_slice(br"\x20");
             }
-            escape(out, KeptField { bytes: word, cut: false });
+            write_escaped(out, KeptField { bytes: word, cut: false });
         }
         // The colons of an IPv6 address stand within brackets.
         let behind_address = host.bytes.rsplit(|&byte| byte == b']').next().unwrap_or_default();
@@ -79,7 +79,7 @@ impl LineWriter {
         out.extend_from_slice(self.time.as_bytes());
         out.extend_from_slice(b"] \"");
         let line = record.request_line;
-        escape(out, if line.bytes.is_empty() { DASH } else { line });
+        write_escaped(out, if line.bytes.is_empty() { DASH } else { line });
         out.extend_from_slice(b"\" ");
         out.extend_from_slice(itoa::Buffer::new().format(record.status).as_bytes());
         out.push(b' ');
@@ -89,7 +89,7 @@ impl LineWriter {
         }
         for field in [record.referer, record.user_agent] {
             out.extend_from_slice(b" \"");
-            escape(out, field.unwrap_or(DASH));
+            write_escaped(out, field.unwrap_or(DASH));
             out.push(b'"');
         }
         out.push(b'\n');
@@ -110,13 +110,9 @@ fn plain_len(bytes: &[u8]) -> usize {
     bytes[known..].iter().position(|&byte| !is_plain(byte)).map_or(bytes.len(), |more| known + more)
 }
 
-/// Appends a field, so that no client can forge a line or a quote.
+/// Appends a field, so that no client can forge a line or a quote. Runs of plain bytes are copied
+/// in one piece, and all other bytes become `\xHH`.
 pub(super) fn write_escaped(out: &mut Vec<u8>, field: KeptField<'_>) {
-    escape(out, field);
-}
-
-/// Appends a field: runs of plain bytes in one piece, all other bytes as `\xHH`.
-fn escape(out: &mut Vec<u8>, field: KeptField<'_>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = field.bytes;
     loop {

@@ -25,6 +25,9 @@ pub(super) const RECORD_BYTES_MAX: usize =
 const HEAD_BYTES: usize = 68;
 /// Stands for the family of a client at a unix socket.
 const UNIX: u8 = 0;
+
+/// The family of a client that a proxy does not name.
+const UNKNOWN: u8 = 1;
 /// Stands for the time of a program if none was asked.
 const NO_PROGRAM: u64 = u64::MAX;
 /// Marks a field that was not sent.
@@ -133,6 +136,7 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
     let (family, address) = match record.peer {
         Client::Unix => (UNIX, [0; 16]),
+        Client::Unknown => (UNKNOWN, [0; 16]),
         Client::Ip(addr) => match addr.to_canonical() {
             IpAddr::V4(v4) => {
                 let mut address = [0; 16];
@@ -175,6 +179,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
     let address: [u8; 16] = part(head, 1);
     let peer = match head[0] {
         UNIX => Client::Unix,
+        UNKNOWN => Client::Unknown,
         4 => Client::Ip(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
         _ => Client::Ip(Ipv6Addr::from(address).into()),
     };
@@ -225,7 +230,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_the_same_record(
-            peer: Option<IpAddr>,
+            peer: Option<Option<IpAddr>>,
             program_ns in proptest::option::of(0..NO_PROGRAM),
             is_aborted: bool,
             unix_seconds: u64,
@@ -236,7 +241,7 @@ mod tests {
             referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
-            let peer = peer.map_or(Client::Unix, Client::from);
+            let peer = peer.map_or(Client::Unix, |peer| peer.map_or(Client::Unknown, Client::from));
             let record = LogRecord {
                 peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),

@@ -1,6 +1,6 @@
 //! The variables of a request, and the variables that no client may set.
 
-use crate::gateway::{ClientLink, ClientScheme, Invocation, ProxiedEnds, ScriptPaths};
+use crate::gateway::{ClientLink, ClientScheme, Invocation, ProxiedClient, ProxiedEnds, ScriptPaths};
 use crate::{ConnectionLimits, ParsedPart, parse};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -202,14 +202,24 @@ fn proxy_names_ends_and_scheme() {
     for (ends, host, expected) in [
         (nothing, "example.org", ["203.0.113.9", "50123", "192.0.2.1", "8080", "http"]),
         (
-            ProxiedEnds { client: Some((client, None)), ..nothing },
+            ProxiedEnds { client: Some(ProxiedClient::Ip(client, None)), ..nothing },
             "example.org:99",
             ["198.51.100.7", "", "192.0.2.1", "8080", "http"],
         ),
         (
-            ProxiedEnds { client: Some((client, Some(7))), scheme: https, ..nothing },
+            ProxiedEnds { client: Some(ProxiedClient::Ip(client, Some(7))), scheme: https, ..nothing },
             "example.org",
             ["198.51.100.7", "7", "192.0.2.1", "443", "https"],
+        ),
+        (
+            ProxiedEnds { client: Some(ProxiedClient::Unix), scheme: https, ..nothing },
+            "example.org",
+            ["unix:", "", "192.0.2.1", "443", "https"],
+        ),
+        (
+            ProxiedEnds { client: Some(ProxiedClient::Unknown), ..nothing },
+            "example.org",
+            ["", "", "192.0.2.1", "8080", "http"],
         ),
         (
             ProxiedEnds { scheme: https, ..nothing },

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::StoreOptions,
-    hosts::{HostsBuilder, Rules, Unknown},
+    hosts::{ErrorPagePath, HostsBuilder, Rules, Unknown},
 };
 use std::fs;
 
@@ -123,4 +123,30 @@ fn another_configuration_keeps_open_what_it_serves_as_before() {
     drop(sites);
     core.tick();
     assert_eq!((world.sites(), world.open.len()), (1, 1));
+}
+
+#[test]
+fn waiting_answer_keeps_rules_of_each_configuration() {
+    let with_page = |path: &str| {
+        let page = ErrorPagePath { statuses: "404".parse().unwrap(), path: path.into() };
+        let answers = AnswerRules { error_pages: vec![page], ..AnswerRules::default() };
+        let mut builder = HostsBuilder::new();
+        builder.add(None, Rules { answers, ..Rules::default() });
+        Arc::new(builder.build(Unknown::Default).unwrap())
+    };
+    let open = Arc::new(OpenSites::new(FileStore::new(StoreOptions::default()), 1));
+    let mut core = CoreHosts::new(with_page("/first.html"), open);
+    let mut held = HeldAnswerRules::default();
+    for (path, next) in [("/first.html", "/second.html"), ("/second.html", "/third.html")] {
+        let host = core.hosts().default_host();
+        let id = core.rules_of_answers(host, None).unwrap();
+        held.hold(&core, Some(id));
+        core.set_hosts(with_page(next));
+        // A later step of the answer keeps the rules that it has.
+        held.hold(&core, Some(id));
+        core.set_hosts(with_page("/last.html"));
+        let page = core.with_rules(id, |rules| rules.error_page(Status::NotFound).map(str::to_owned));
+        assert_eq!(page.as_deref(), Some(path));
+        core.set_hosts(with_page(next));
+    }
 }
