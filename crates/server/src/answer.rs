@@ -20,7 +20,7 @@ use crate::{
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
         Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
-        Variant, rest,
+        Variant,
     },
     gateway,
     hosts::{
@@ -308,7 +308,7 @@ fn routed(
         Err(wrong) => return Some(error(local, wrong.status(), b"", *head, out)),
     };
     let decoded = path.bytes;
-    let Host { rules, name, .. } = local.hosts.hosts().host(host);
+    let rules = local.hosts.hosts().host(host).rules;
     let (number, route) = rules.route(decoded, head.asked(request))?;
     if route.answers.is_some() {
         head.rules = local.hosts.rules_of_answers(host, Some(number));
@@ -320,50 +320,41 @@ fn routed(
     if path.has_encoded_slash() && !matches!(route.action, Action::Files | Action::Cgi) {
         return Some(error(local, PathError::EncodedSlash.status(), b"", head, out));
     }
-    match &route.action {
-        Action::Files => None,
-        Action::Status | Action::Metrics | Action::Ready if !reads(request.method) => {
-            Some(without_file(local, request.method, head, out))
-        }
-        Action::Status => Some(Answer::Slow(Deferred::Status(form(request)))),
-        Action::Metrics => Some(Answer::Slow(Deferred::Status(StatusForm::Metrics))),
-        Action::Ready => Some(ready(local, head, out)),
-        Action::Cgi => Some(match GatewayRequest::of_cgi(local, host, request) {
+    Some(match &route.action {
+        Action::Files => return None,
+        Action::Cgi => match GatewayRequest::of_cgi(local, host, request) {
             Some(call) => Answer::Slow(Deferred::Program(call)),
             None => error(local, Status::NotFound, b"", head, out),
-        }),
-        Action::Redirect { to, status } => {
-            let location = location(to, route, name, request, decoded);
-            Some(redirect_by_route(local, *status, location, head, out))
-        }
-        Action::Deny(status) => Some(error(local, *status, b"", head, out)),
-        Action::Fixed { .. } => {
-            let action = route.action.clone();
-            Some(fixed(local, &action, head, out))
-        }
+        },
         Action::Rewrite { to } => {
-            let mut target = Vec::new();
+            let name = local.hosts.hosts().host(host).name;
             let path = Path { host: request.host.or(name), decoded, query: request.target.query };
-            to.write(route, &path, &mut target);
-            let routes_from = u32::try_from(number).expect("a file has fewer routes") + 1;
-            Some(Answer::Slow(Deferred::Rewrite(RewrittenTarget { target, routes_from })))
-        }
-        Action::Alias(folder) => {
-            let prefix = route.prefix.as_deref().unwrap_or("/").as_bytes();
-            let rest = rest(prefix, decoded).unwrap_or(decoded);
-            if rest.is_empty() {
-                let mut location = Vec::new();
-                path::percent_encode_path(decoded, &mut location);
-                location.push(b'/');
-                return Some(redirect(local, &location, request.target.query, head, out));
+            match to.target(route, &path) {
+                Some(target) => {
+                    let routes_from = u32::try_from(number).expect("a file has fewer routes") + 1;
+                    Answer::Slow(Deferred::Rewrite(RewrittenTarget { target, routes_from }))
+                }
+                None => error(local, Status::NotFound, b"", head, out),
             }
-            let below = [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat();
-            Some(Answer::Slow(Deferred::Alias(local.hosts.met(*folder), below)))
         }
-    }
+        Action::Alias(folder) => match route.below(decoded) {
+            Some(below) => Answer::Slow(Deferred::Alias(local.hosts.met(*folder), below)),
+            None => {
+                let location = [&*gateway::encoded(decoded), b"/"].concat();
+                redirect(local, &location, request.target.query, head, out)
+            }
+        },
+        _ => {
+            // These routes are rare enough for a copy of the reference.
+            let met = local.hosts.met(host);
+            let Host { rules, name, .. } = met.host();
+            by_route(local, &rules.routes[number], name, request, decoded, head, out)
+        }
+    })
 }
 
-/// Answers `request` for the index page at `decoded`, whose path `route` takes from the programs.
+/// Answers `request` for the path `decoded` by `route`. A route to files or programs refuses the
+/// request, because its path is the index page of a folder that the route does not run.
 pub(crate) fn by_route(
     local: &mut CoreContext,
     route: &Route,
@@ -524,13 +515,13 @@ pub(crate) fn resolved(
         EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
             error(local, Status::Forbidden, b"", head, out)
         }
-        EntryOutcome::NotFound(_) => match handle.not_found_page() {
-            Some(page) if reads(request.method) && error_page(local, Status::NotFound, head).is_none() => {
-                FileReply { local, request, handle, head, out }.not_found(page)
+        EntryOutcome::NotFound(_) => {
+            let of_host = error_page(local, Status::NotFound, head);
+            match handle.not_found_page().filter(|_| of_host.is_none() && reads(request.method)) {
+                Some(page) => FileReply { local, request, handle, head, out }.not_found(page),
+                None => error_with(local, of_host, (Status::NotFound, b""), head, out),
             }
-            Some(_) => error(local, Status::NotFound, b"", head, out),
-            None => error(local, Status::NotFound, b"", head, out),
-        },
+        }
         EntryOutcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
     }
 }
@@ -566,7 +557,19 @@ pub(crate) fn error(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
-    match error_page(local, status, head) {
+    let of_host = error_page(local, status, head);
+    error_with(local, of_host, (status, lines), head, out)
+}
+
+/// Answers with the page `of_host`, or with the server's page.
+fn error_with(
+    local: &mut CoreContext,
+    of_host: Option<(Met, Box<str>)>,
+    (status, lines): (Status, &[u8]),
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match of_host {
         None => Answer::Ready(page(local, status, lines, head, out)),
         Some((host, path)) => {
             let call = ErrorPageCall { status, lines: lines.to_vec(), host, path };

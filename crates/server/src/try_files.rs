@@ -15,7 +15,7 @@ use crate::{
     exchange::{AnswerHead, Lost},
     files::{EntryHandle, EntryOutcome, Site},
     gateway::{self},
-    hosts::{Action, Asked, Met, Rules},
+    hosts::Met,
     pages::busy,
 };
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) async fn answer(
     let asked = head.asked(request);
     for candidate in rules.candidates(own, asked) {
         let target = candidate.of(own);
-        if !may_answer(rules, &target, asked) {
+        if !rules.leaves_to_files(&target, asked) {
             continue;
         }
         let handle = match calls::look_up(connection, &site, &gateway::encoded(&target)).await? {
@@ -70,12 +70,6 @@ pub(crate) async fn answer(
         }
         Err(status) => Ok(refused(connection, status, head)),
     }
-}
-
-/// Whether the routes of the host leave `target` to files and programs, for this request.
-fn may_answer(rules: &Rules, target: &[u8], asked: Asked<'_>) -> bool {
-    let route = rules.route(target, asked).map(|(_, route)| route);
-    route.is_none_or(|route| route.lets_in(asked.peer) && matches!(route.action, Action::Files | Action::Cgi))
 }
 
 fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Answer {

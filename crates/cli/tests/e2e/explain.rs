@@ -94,3 +94,63 @@ fn explanation_names_host_route_and_file() {
         "{said}"
     );
 }
+
+#[test]
+fn explanation_agrees_with_the_server() {
+    let site = TestSite::new();
+    site.write("app.php", b"<?php");
+    site.write("closed/front.html", b"closed");
+    site.write("front.html", b"front");
+    fs::create_dir(site.outside("docs")).unwrap();
+    let file = site.configure(
+        Io::Epoll,
+        r#"
+        [[host]]
+        root = "site"
+        php = true
+        try = ["{path}", "/closed/front.html", "/front.html"]
+        [[host.route]]
+        prefix = "/closed"
+        action = "deny"
+        [[host.route]]
+        prefix = "/office"
+        from = ["192.0.2.0/24"]
+        action = "files"
+        [[host.route]]
+        pattern = "^/to(.*)$"
+        action = "rewrite"
+        to = "/x/{1}"
+        [[host.route]]
+        pattern = "^/all(.*)$"
+        action = "rewrite"
+        to = "/{1}"
+        [[host.route]]
+        prefix = "/docs"
+        action = "files"
+        root = "docs"
+        "#,
+    );
+    for (url, lines, missing) in [
+        ("/docs", vec!["answer: 301 to /docs/, because the path is the folder of the route"], "listing"),
+        ("/docs/", vec!["answer: the listing of"], "301"),
+        (
+            "/nothing",
+            vec!["try /closed/front.html", "passed over: a route", "front.html (text/html"],
+            "closed/front.html (",
+        ),
+        ("/to../closed", vec!["answer: 404, because the rewritten path would have a dot segment"], "403"),
+        ("/all/closed/x", vec!["route 1 (/closed*): holds for the rewritten path too", "answer: 403"], "try"),
+        (
+            "/all/office/x",
+            vec!["route 2 (/office*): holds for the rewritten path too; 404 for clients outside of from"],
+            "403",
+        ),
+    ] {
+        let (code, said) = explained(&file, url);
+        assert_eq!(code, Some(0), "{said}");
+        for line in lines {
+            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
+        }
+        assert!(!said.contains(missing), "{url}: {missing} is in:\n{said}");
+    }
+}

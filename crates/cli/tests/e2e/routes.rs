@@ -1,16 +1,24 @@
 //! Routes by path, pattern and conditions, with each action, and the pages of errors.
 
 use crate::support::{ExpectedContent, Io, TestServer, TestSite, on_usual, vermeil};
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 on_usual!(
     first_matching_route_decides,
     conditions_that_fail_pass_the_route_over,
     rewrite_keeps_the_address_for_programs,
+    program_behind_a_rewrite_gets_its_content,
+    rewritten_path_passes_no_guard,
     folder_of_a_route_is_served_below_its_prefix,
+    folder_of_a_route_sends_no_program,
     every_error_has_its_page,
     program_errors_have_pages_if_asked,
 );
+
+/// The table that names a user for programs, if a server needs one.
+fn cgi_user() -> &'static str {
+    if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" }
+}
 
 fn first_matching_route_decides(io: Io) {
     let site = TestSite::new();
@@ -178,6 +186,118 @@ fn rewrite_keeps_the_address_for_programs(io: Io) {
     server.stops_clean();
 }
 
+/// Regression: the connection was closed before the program had read the content.
+fn program_behind_a_rewrite_gets_its_content(io: Io) {
+    let site = TestSite::new();
+    site.write("cgi-bin/echo", b"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nexec cat\n");
+    site.write("folder/index.run", b"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nexec cat\n");
+    for name in ["", "cgi-bin", "cgi-bin/echo", "folder", "folder/index.run"] {
+        fs::set_permissions(site.path(name), fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    fs::set_permissions(site.outside(""), fs::Permissions::from_mode(0o755)).expect("ours");
+    let user = cgi_user();
+    for (limits, is_last) in [("", false), ("[limits]\nrequests_per_connection = 1\n", true)] {
+        let server = TestServer::configured(
+            io,
+            &site,
+            &format!(
+                "{limits}{user}[[host]]\nroot = \"site\"\nindex = [\"index.run\"]\n\
+                 try = [\"{{path}}\", \"/cgi-bin/echo\"]\n\
+                 [[host.route]]\npath = \"/again\"\naction = \"rewrite\"\nto = \"/cgi-bin/echo\"\n\
+                 [[host.route]]\npath = \"/none\"\naction = \"rewrite\"\nto = \"/no/such/path\"\n\
+                 [[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
+                 [[host.route]]\nsuffix = \".run\"\naction = \"cgi\"\n"
+            ),
+        );
+        for path in ["/again", "/none", "/missing", "/cgi-bin/echo", "/folder/"] {
+            for fields in ["", "Connection: close\r\n"] {
+                let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n{fields}");
+                let mut client = server.client();
+                client.send(format!("{head}\r\nhello"));
+                let answer = client.read(ExpectedContent::Follows);
+                assert_eq!((answer.status, answer.text()), (200, "hello"), "{path} {fields}");
+                assert_eq!(answer.closes(), is_last || !fields.is_empty(), "{path} {fields}");
+
+                let mut client = server.client();
+                client.send(format!("{head}Expect: 100-continue\r\n\r\n"));
+                client.receive_at_least(25);
+                assert_eq!(client.received(), b"HTTP/1.1 100 Continue\r\n\r\n", "{path} {fields}");
+                client.discard();
+                client.send("hello");
+                let answer = client.read(ExpectedContent::Follows);
+                assert_eq!((answer.status, answer.text()), (200, "hello"), "{path} {fields}");
+                if is_last || !fields.is_empty() {
+                    client.ends_silently();
+                } else {
+                    client.send(format!("{head}\r\nagain"));
+                    assert_eq!(client.read(ExpectedContent::Follows).text(), "again", "{path}");
+                }
+            }
+        }
+        server.stops_clean();
+    }
+}
+
+fn rewritten_path_passes_no_guard(io: Io) {
+    let site = TestSite::new();
+    for name in ["private/x", "denied/x", "denied/open/x", "public/x", "public/x..y"] {
+        site.write(name, name.as_bytes());
+    }
+    let server = TestServer::configured(
+        io,
+        &site,
+        r#"
+        [[host]]
+        root = "site"
+        [[host.route]]
+        prefix = "/private"
+        from = ["192.0.2.0/24"]
+        action = "files"
+        [[host.route]]
+        prefix = "/denied/open"
+        action = "files"
+        [[host.route]]
+        prefix = "/denied"
+        action = "deny"
+        [[host.route]]
+        pattern = "^/files(.*)$"
+        action = "rewrite"
+        to = "/public/{1}"
+        [[host.route]]
+        pattern = "^/any(.*)$"
+        action = "rewrite"
+        to = "/./{1}"
+        [[host.route]]
+        pattern = "^/all(.*)$"
+        action = "rewrite"
+        to = "/{1}"
+        [[host.route]]
+        prefix = "/public/later"
+        action = "deny"
+        "#,
+    );
+    let mut client = server.client();
+    for (path, status) in [
+        ("/files/x", 200),
+        ("/files/x..y", 200),
+        ("/files../private/x", 404),
+        ("/files..", 404),
+        ("/files./x", 404),
+        ("/files%2E%2E/private/x", 404),
+        ("/files%252e%252e/private/x", 404),
+        ("/any/x", 404),
+        ("/all/public/x", 200),
+        ("/all/private/x", 404),
+        ("/allprivate/x", 404),
+        ("/all/denied/x", 403),
+        ("/all/denied/open/x", 200),
+        ("/files/later", 403),
+    ] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    server.stops_clean();
+}
+
 fn folder_of_a_route_is_served_below_its_prefix(io: Io) {
     let site = TestSite::new();
     let docs = site.outside("docs");
@@ -208,6 +328,33 @@ fn folder_of_a_route_is_served_below_its_prefix(io: Io) {
     }
     assert_eq!(client.get("/none/a").status, 404);
     assert_eq!(client.get("/").text(), "<!doctype html>home\n");
+    server.stops_clean();
+}
+
+/// Regression: the folder of a route sent the text of files that a later route gives to CGI.
+fn folder_of_a_route_sends_no_program(io: Io) {
+    let site = TestSite::new();
+    let shared = site.outside("shared");
+    fs::create_dir_all(shared.join("sub.pl")).unwrap();
+    for name in ["db.pl", "DB.PL", "db.pl.bak", "x.run", "x.php", "a.txt", "sub.pl/a.txt"] {
+        fs::write(shared.join(name), "SECRET").unwrap();
+    }
+    let server = TestServer::configured(
+        io,
+        &site,
+        &format!(
+            "{}[[host]]\nroot = \"site\"\n\
+         [[host.route]]\nprefix = \"/scripts\"\naction = \"files\"\nroot = \"shared\"\n\
+         [[host.route]]\nsuffix = \".pl\"\naction = \"cgi\"\n\
+         [[host.route]]\nprefix = \"/run\"\nsuffix = \".run\"\naction = \"cgi\"\n",
+            cgi_user()
+        ),
+    );
+    let mut client = server.client();
+    for name in ["db.pl", "DB.PL", "db.pl.bak", "x.run", "x.php", "sub.pl/a.txt"] {
+        assert_eq!(client.get(&format!("/scripts/{name}")).status, 403, "{name}");
+    }
+    assert_eq!(client.get("/scripts/a.txt").text(), "SECRET");
     server.stops_clean();
 }
 

@@ -111,6 +111,18 @@ impl Explanation<'_> {
         let options = self.options;
         let Host { rules, name, .. } = options.hosts.host(self.host);
         let asked = Asked { request: Some(request), peer: None, first };
+        if let Some((number, route)) = rules.refusal(path, asked) {
+            let place = PlaceOf(route);
+            if let Action::Deny(status) = route.action {
+                self.say(format_args!("route {} ({place}): holds for the rewritten path too", number + 1));
+                self.say(format_args!("answer: {} by deny", status.code()));
+                return None;
+            }
+            self.say(format_args!(
+                "route {} ({place}): holds for the rewritten path too; 404 for clients outside of from",
+                number + 1
+            ));
+        }
         for (number, route) in rules.routes.iter().enumerate().skip(first) {
             let place = PlaceOf(route);
             if !route.covers(path) {
@@ -129,16 +141,16 @@ impl Explanation<'_> {
             self.say(format_args!("route {} ({place}): matches{clients}", number + 1));
             let path =
                 RequestPath { host: request.host.or(name), decoded: path, query: request.target.query };
-            return self.action(request, route, &path).map(|target| (target, number + 1));
+            return self.action(asked, route, &path).map(|target| (target, number + 1));
         }
-        self.files(request, path, self.host, path);
+        self.files(asked, path);
         None
     }
 
     /// What the route does. Returns the rewritten target.
-    fn action(&mut self, request: &Request<'_>, route: &Route, path: &RequestPath<'_>) -> Option<Vec<u8>> {
+    fn action(&mut self, asked: Asked<'_>, route: &Route, path: &RequestPath<'_>) -> Option<Vec<u8>> {
         match &route.action {
-            Action::Files => self.files(request, path.decoded, self.host, path.decoded),
+            Action::Files => self.files(asked, path.decoded),
             Action::Cgi => self.say("answer: the CGI program that the path names"),
             Action::Status => self.say("answer: the status of the server"),
             Action::Metrics => self.say("answer: the metrics of the server"),
@@ -153,40 +165,62 @@ impl Explanation<'_> {
                 self.say(format_args!("answer: {} to {}", status.code(), location.escape_ascii()));
             }
             Action::Rewrite { to } => {
-                let mut target = Vec::new();
-                to.write(route, path, &mut target);
+                let Some(target) = to.target(route, path) else {
+                    self.say("answer: 404, because the rewritten path would have a dot segment");
+                    return None;
+                };
                 self.say(format_args!("rewritten: {}; later routes apply", target.escape_ascii()));
                 return Some(target);
             }
-            Action::Alias(folder) => {
-                let prefix = route.prefix.as_deref().unwrap_or("/").as_bytes();
-                let rest = crate::files::rest(prefix, path.decoded).unwrap_or(path.decoded);
-                let below = [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat();
-                self.files(request, path.decoded, *folder, &below);
-            }
+            Action::Alias(folder) => match route.below(path.decoded) {
+                Some(below) => {
+                    if let Some(site) = self.site(*folder)
+                        && !self.outcome(&site, asked, path.decoded, &below)
+                    {
+                        self.say("answer: 404, because nothing has the path");
+                    }
+                }
+                None => {
+                    let own = path.decoded.escape_ascii();
+                    self.say(format_args!(
+                        "answer: 301 to {own}/, because the path is the folder of the route"
+                    ));
+                }
+            },
         }
         None
     }
 
-    /// The file at `below` in a folder, for a request with the path `own`.
-    fn files(&mut self, request: &Request<'_>, own: &[u8], folder: HostId, below: &[u8]) {
+    /// The open folder of a host or a route.
+    fn site(&mut self, folder: HostId) -> Option<Arc<Site>> {
         let Some((root, site_options)) = self.options.hosts.folder(folder) else {
-            return self.say("answer: 404, because the host has no folder");
+            self.say("answer: 404, because the host has no folder");
+            return None;
         };
-        let site = match self.cache.store().clone().open(root, site_options, CacheOnly::No) {
-            Ok(site) => site,
-            Err(error) => return self.say(format_args!("answer: none: {error}")),
-        };
-        if self.outcome(&site, request, own, below) {
+        match self.cache.store().clone().open(root, site_options, CacheOnly::No) {
+            Ok(site) => Some(site),
+            Err(error) => {
+                self.say(format_args!("answer: none: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The file of the host for a request with the path `own`.
+    fn files(&mut self, asked: Asked<'_>, own: &[u8]) {
+        let Some(site) = self.site(self.host) else { return };
+        if self.outcome(&site, asked, own, own) {
             return;
         }
         let rules = self.options.hosts.host(self.host).rules;
-        let asked = Asked { request: Some(request), peer: None, first: 0 };
-        let candidates = if folder == self.host { rules.candidates(own, asked) } else { &[] };
-        for candidate in candidates {
+        for candidate in rules.candidates(own, asked) {
             let target = candidate.of(own);
             self.say(format_args!("try {candidate}: {}", target.escape_ascii()));
-            if self.outcome(&site, request, own, &target) {
+            if !rules.leaves_to_files(&target, asked) {
+                self.say("  passed over: a route for other clients or with another action covers this path");
+                continue;
+            }
+            if self.outcome(&site, asked, own, &target) {
                 return;
             }
         }
@@ -194,7 +228,7 @@ impl Explanation<'_> {
     }
 
     /// Describes the answer for the path `below`; `false` if the path names nothing.
-    fn outcome(&mut self, site: &Arc<Site>, request: &Request<'_>, own: &[u8], below: &[u8]) -> bool {
+    fn outcome(&mut self, site: &Arc<Site>, asked: Asked<'_>, own: &[u8], below: &[u8]) -> bool {
         let name = format!("{}{}", site.path().display(), below.escape_ascii());
         let Some(handle) = self.look_up(site, &encoded(below)) else {
             self.say(format_args!("  {name}: refused"));
@@ -216,7 +250,6 @@ impl Explanation<'_> {
                 "answer: 403, because {name} cannot be read, or is a folder without index page and listing = false"
             )),
             EntryOutcome::Program { script } => {
-                let asked = Asked { request: Some(request), peer: None, first: 0 };
                 let by = match rules.run_by(script, asked) {
                     RunBy::Php => "PHP",
                     RunBy::Cgi => "CGI",

@@ -382,7 +382,8 @@ impl<'f> HostsMade<'f> {
             tags: if host.etag { FileTags::On } else { FileTags::Off },
             ..SiteOptions::default()
         };
-        let routes = host.route.iter().filter_map(|route| self.route(route, &answers, &files)).collect();
+        let (routes, folders): (_, Vec<_>) =
+            host.route.iter().filter_map(|route| self.route(route, &answers)).unzip();
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
             host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
@@ -396,7 +397,7 @@ impl<'f> HostsMade<'f> {
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
         let tries = self.candidates(&host.r#try, "host.try");
-        let rules = Rules { files, php, cgi, sends, routes, tries, answers };
+        let mut rules = Rules { files, php, cgi, sends, routes, tries, answers };
         self.refuse_idle_programs(&host.index, &rules);
         self.refuse_idle_candidates(&host.r#try, "host.try", &rules);
         for route in &host.route {
@@ -404,6 +405,7 @@ impl<'f> HostsMade<'f> {
             self.refuse_idle_candidates(texts, "host.route.try", &rules);
         }
         let root = host.root.map(|root| self.folder.join(root.value));
+        self.folders_of_routes(root.as_deref(), &folders, &mut rules);
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
         for name in &host.names {
@@ -522,7 +524,25 @@ impl<'f> HostsMade<'f> {
         }
     }
 
-    fn route(&mut self, route: &At<RouteTable>, of_host: &AnswerRules, files: &SiteOptions) -> Option<Route> {
+    /// Gives the routes with the key `root` their folders. No folder sends a program of the host.
+    fn folders_of_routes(&mut self, root: Option<&Path>, folders: &[Option<At<PathBuf>>], rules: &mut Rules) {
+        let options = SiteOptions { programs: rules.programs_of_folders(), ..rules.files.clone() };
+        let programs = routes::program_folders(root, &rules.routes);
+        for (route, folder) in rules.routes.iter_mut().zip(folders) {
+            if let Some(At { value, at }) = folder {
+                let folder = self.folder.join(value);
+                routes::refuse_programs(&folder, at, &programs, &mut self.problems);
+                route.action = Action::Alias(self.builder.folder(&folder, options.clone()));
+            }
+        }
+    }
+
+    /// A route, and the folder of a route with the key `root`.
+    fn route(
+        &mut self,
+        route: &At<RouteTable>,
+        of_host: &AnswerRules,
+    ) -> Option<(Route, Option<At<PathBuf>>)> {
         let At { value: table, at } = route;
         let prefix = self.part(table.prefix.as_ref(), "host.route.prefix", |prefix| {
             let decoded = vermeil_http::path::decode(prefix.as_bytes(), &mut Vec::new())
@@ -532,13 +552,11 @@ impl<'f> HostsMade<'f> {
         let suffix = self.part(table.suffix.as_ref(), "host.route.suffix", |suffix| {
             (suffix.is_empty() || suffix.contains('/')).then_some("write the end of a name, such as \".php\"")
         });
-        let mut action = routes::action(table, at, &mut self.problems)?;
+        let action = routes::action(table, at, &mut self.problems)?;
         let path = routes::whole_path(table.path.as_ref(), &mut self.problems);
         let pattern = routes::pattern(table, &mut self.problems);
         let conditions = routes::conditions(table, &mut self.problems);
-        if let Some(At { value, .. }) = table.root.as_ref().filter(|_| action == Action::Files) {
-            action = Action::Alias(self.builder.folder(&self.folder.join(value), files.clone()));
-        }
+        let folder = table.root.clone().filter(|_| action == Action::Files);
         let from = networks(table.from.as_ref(), "host.route.from", routes::NO_NETWORK, &mut self.problems);
         let tries = table.r#try.as_ref().map(|texts| self.candidates(&texts.value, "host.route.try"));
         if let Some(texts) = table.r#try.as_ref().filter(|_| table.action != ActionWord::Files) {
@@ -548,7 +566,7 @@ impl<'f> HostsMade<'f> {
         let fields =
             WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
         let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
-        Some(Route { path, prefix, suffix, pattern, conditions, from, action, tries, answers })
+        Some((Route { path, prefix, suffix, pattern, conditions, from, action, tries, answers }, folder))
     }
 
     /// A text of a route; `wrong` returns the problem of a wrong text.

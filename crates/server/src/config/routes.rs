@@ -9,10 +9,18 @@ use super::{
 };
 use crate::{
     files::has_program_name,
-    hosts::{Action, Conditions, RequestCondition, TextPattern, TextTemplate, check_value},
+    hosts::{Action, Conditions, RequestCondition, Route, TextPattern, TextTemplate, check_value},
+    paths,
 };
-use std::{fmt::Display, ops::Range, str::FromStr};
-use vermeil_http::{Status, path};
+use std::{
+    ffi::OsString,
+    fmt::Display,
+    ops::Range,
+    os::unix::ffi::OsStringExt,
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+};
+use vermeil_http::{Status, is_token, path};
 
 /// The value of `Content-Type` of a text.
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -52,7 +60,6 @@ pub(super) fn pattern(table: &RouteTable, problems: &mut Problems) -> Option<Tex
 
 /// The conditions of a route.
 pub(super) fn conditions(table: &RouteTable, problems: &mut Problems) -> Conditions {
-    let is_token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte);
     for At { value, at } in &table.methods {
         if value.is_empty() || !value.bytes().all(is_token) {
             problems.push(
@@ -229,6 +236,63 @@ fn refuse_keys_of_others(table: &RouteTable, problems: &mut Problems) {
         let what = format!("\"{value}\" is a whole path; leave out prefix and suffix");
         problems.push(at, "host.route.path", what);
     }
+}
+
+/// A folder whose files are all programs, because a route gives its paths to CGI.
+pub(super) struct CgiFolder {
+    path: PathBuf,
+    /// The number of the route, from 1.
+    route: usize,
+}
+
+/// The folders of programs of a host. Names of programs need no folder, because their text is not
+/// sent from any folder.
+pub(super) fn program_folders(root: Option<&Path>, routes: &[Route]) -> Vec<CgiFolder> {
+    let Some(root) = root else { return Vec::new() };
+    let of_cgi = routes.iter().enumerate().filter(|(_, route)| route.action == Action::Cgi);
+    let of_folders = of_cgi.filter(|(_, route)| route.suffix.is_none());
+    let of = |(number, route): (usize, &Route)| {
+        let below = route.prefix.as_deref().unwrap_or_default().trim_matches('/');
+        CgiFolder { path: root.join(below), route: number + 1 }
+    };
+    of_folders.map(of).collect()
+}
+
+/// Refuses the folder of a route at `at` that shares files with a folder of programs, because the
+/// route would send their text.
+pub(super) fn refuse_programs(
+    folder: &Path,
+    at: &Range<usize>,
+    programs: &[CgiFolder],
+    problems: &mut Problems,
+) {
+    let own = followed(folder);
+    for CgiFolder { path, route } in programs {
+        let of_programs = followed(path);
+        if own.starts_with(&of_programs) || of_programs.starts_with(&own) {
+            let what = format!(
+                "the route would send the text of programs, because route {route} gives the files in {} to CGI; \
+                 name a folder outside of it",
+                path.display()
+            );
+            return problems.push(at, "host.route.root", what);
+        }
+    }
+}
+
+/// The path behind all links, as far as the path leads somewhere. In small letters, because some
+/// file systems ignore the case of a name.
+fn followed(path: &Path) -> PathBuf {
+    let path = paths::absolute(path);
+    let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+    let (known, mut followed) = known.unwrap_or((&path, path.clone()));
+    for part in path.strip_prefix(known).unwrap_or(Path::new("")).components() {
+        match part {
+            Component::ParentDir => drop(followed.pop()),
+            part => followed.push(part),
+        }
+    }
+    OsString::from_vec(followed.into_os_string().into_vec().to_ascii_lowercase()).into()
 }
 
 /// Refuses the path of an error page that is a program, or no path.

@@ -55,8 +55,9 @@ impl Conditions {
     }
 
     fn method_holds(&self, method: Method<'_>) -> bool {
-        let method = if method == Method::Head { Method::Get } else { method };
-        self.methods.is_empty() || self.methods.iter().any(|known| known.as_bytes() == method.as_bytes())
+        let is_known =
+            |method: Method<'_>| self.methods.iter().any(|known| known.as_bytes() == method.as_bytes());
+        self.methods.is_empty() || is_known(method) || (method == Method::Head && is_known(Method::Get))
     }
 }
 
@@ -215,9 +216,13 @@ mod tests {
             let conditions = Conditions { query: vec![query.parse().unwrap()], ..Conditions::default() };
             assert_eq!(holds(&conditions, get), is_met, "{query}");
         }
-        for (methods, line, is_met) in
-            [("GET", "HEAD", true), ("GET", "POST", false), ("POST", "POST", true), ("HEAD", "GET", false)]
-        {
+        for (methods, line, is_met) in [
+            ("GET", "HEAD", true),
+            ("GET", "POST", false),
+            ("POST", "POST", true),
+            ("HEAD", "GET", false),
+            ("HEAD", "HEAD", true),
+        ] {
             let conditions = Conditions { methods: vec![methods.into()], ..Conditions::default() };
             assert_eq!(
                 holds(&conditions, &format!("{line} / HTTP/1.1\r\nHost: h")),

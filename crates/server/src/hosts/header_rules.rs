@@ -212,8 +212,7 @@ impl HeaderRules {
 }
 
 fn check(name: &str, rule: &HeaderRule) -> Result<(), HeaderRuleError> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
+    if name.is_empty() || !name.bytes().all(vermeil_http::is_token) {
         return Err(HeaderRuleError::Name(name.into()));
     }
     let lower = name.to_ascii_lowercase();

@@ -8,8 +8,8 @@ use crate::{
     address::Client,
     files::{has_segment, rest},
 };
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use std::{fmt, str::FromStr};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+use std::{borrow::Cow, fmt, str::FromStr};
 use vermeil_http::{
     Status,
     path::{escaped, percent_encode_path},
@@ -57,7 +57,8 @@ pub enum Action {
     /// The server sends the files of another folder, which the table knows by this number. The path
     /// in the folder is the path behind the prefix.
     Alias(HostId),
-    /// The server answers as for another path. Only later routes are tried for that path.
+    /// The server answers as for another path. Later routes are tried for that path, and earlier
+    /// routes that refuse it.
     Rewrite {
         /// The path.
         to: TextTemplate,
@@ -122,6 +123,14 @@ impl Route {
             && self.prefix.as_ref().is_none_or(|prefix| rest(prefix.as_bytes(), path).is_some())
             && self.suffix.as_ref().is_none_or(|suffix| has_segment(suffix.as_bytes(), path))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.is_found_in(path))
+    }
+
+    /// The path in the folder of [`Action::Alias`] for a request with the path `decoded`. Returns
+    /// `None` for the folder without a slash at its end.
+    pub(crate) fn below(&self, decoded: &[u8]) -> Option<Vec<u8>> {
+        let prefix = self.prefix.as_deref().unwrap_or("/").as_bytes();
+        let rest = rest(prefix, decoded).unwrap_or(decoded);
+        (!rest.is_empty()).then(|| [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat())
     }
 
     /// Whether the route covers `path`, and its conditions hold.
@@ -254,6 +263,14 @@ impl TextTemplate {
         self.0.iter().map(group).max().unwrap_or(0)
     }
 
+    /// The target that takes the place of the target of a request that matched `route`. `None` if
+    /// the target would have a dot segment, or would need a host name and the host has no name.
+    pub(crate) fn target(&self, route: &Route, path: &Path<'_>) -> Option<Vec<u8>> {
+        let mut target = Vec::new();
+        self.write(route, path, &mut target)?;
+        (!climbs(&target)).then_some(target)
+    }
+
     /// Appends the address for a request that matched `route`. Returns `None` if the template uses
     /// a host and the host has no name.
     pub fn write(&self, route: &Route, path: &Path<'_>, out: &mut Vec<u8>) -> Option<()> {
@@ -298,6 +315,14 @@ impl TextTemplate {
         }
         Some(())
     }
+}
+
+/// Whether a segment of the path of `target` is a dot segment. A group of a pattern may hold such a
+/// segment, which would lead out of the folder that the operator wrote.
+fn climbs(target: &[u8]) -> bool {
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let is_dots = |segment| matches!(&*Cow::from(percent_decode(segment)), b"." | b"..");
+    path.split(|&byte| byte == b'/').any(is_dots)
 }
 
 impl fmt::Display for TextTemplate {

@@ -102,11 +102,46 @@ impl Rules {
         SitePrograms { last_index: self.php.is_on().then(|| php::INDEX.into()), parts: parts.collect() }
     }
 
-    /// The first route that matches, and its number.
+    /// The names that CGI runs anywhere on the host, for a folder of a route, whose paths are no
+    /// paths of the host.
+    pub(crate) fn programs_of_folders(&self) -> SitePrograms {
+        let is_named =
+            |(part, effect): &(SitePart, RouteEffect)| part.suffix.is_some() && *effect == RouteEffect::ToCgi;
+        let named = self.programs().parts.into_iter().filter(is_named);
+        let parts = named.map(|(part, effect)| (SitePart { prefix: None, ..part }, effect));
+        SitePrograms { last_index: None, parts: parts.collect() }
+    }
+
+    /// The first route that matches, and its number. After a rewrite, an earlier route that refuses
+    /// the request comes first.
     #[inline]
     pub(crate) fn route(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+        if asked.first > 0
+            && let Some(refusal) = self.refusal(path, asked)
+        {
+            return Some(refusal);
+        }
         let mut routes = self.routes.iter().enumerate().skip(asked.first);
         routes.find(|(_, route)| route.matches(path, asked))
+    }
+
+    /// The route before [`Asked::first`] that refuses a request for `path`: it denies all requests,
+    /// or is not for the client. Earlier rewrites do not count.
+    #[cold]
+    pub(crate) fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+        let refuses = |route: &Route| matches!(route.action, Action::Deny(_)) || !route.lets_in(asked.peer);
+        let counts = |route: &Route| refuses(route) || !matches!(route.action, Action::Rewrite { .. });
+        let mut earlier = self.routes.iter().enumerate().take(asked.first);
+        let first = earlier.find(|(_, route)| counts(route) && route.matches(path, asked));
+        first.filter(|(_, route)| refuses(route))
+    }
+
+    /// Whether the routes leave `target`, a candidate of `try`, to files and programs.
+    pub(crate) fn leaves_to_files(&self, target: &[u8], asked: Asked<'_>) -> bool {
+        let route = self.route(target, asked).map(|(_, route)| route);
+        route.is_none_or(|route| {
+            route.lets_in(asked.peer) && matches!(route.action, Action::Files | Action::Cgi)
+        })
     }
 
     /// The interpreter of the program at `script`, decoded. The first route that matches decides,

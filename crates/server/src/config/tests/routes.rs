@@ -1,6 +1,6 @@
 //! The refusals of routes and error pages.
 
-use super::problems;
+use super::{load, problems};
 
 fn of_route(keys: &str) -> Vec<String> {
     problems(&format!("[[host]]\n[[host.route]]\n{keys}\n"))
@@ -125,4 +125,50 @@ fn wrong_error_pages_are_refused() {
     ] {
         assert_eq!(problems(&format!("[[host]]\n{keys}\n")), [problem], "{keys}");
     }
+}
+
+#[test]
+fn folder_of_route_lies_apart_from_programs() {
+    let written = |host: &str, root: &str, route: &str| {
+        format!(
+            "[[host]]\n{host}\n[[host.route]]\nprefix = \"/a\"\naction = \"files\"\nroot = \"{root}\"\n\
+             [[host.route]]\naction = \"cgi\"\n{route}\n"
+        )
+    };
+    let cgi = "prefix = \"/cgi-bin\"";
+    let of_site = "root = \"/srv/site\"";
+    for (root, route) in [
+        ("/srv/site/cgi-bin", cgi),
+        ("/srv/site", cgi),
+        ("/srv/site/", cgi),
+        ("/", cgi),
+        ("/srv/site/cgi-bin/icons", cgi),
+        ("/srv/site/CGI-BIN/", "prefix = \"/cgi-bin/\""),
+        ("/srv/x/../site/./cgi-bin", cgi),
+        ("/srv/site/sub", ""),
+    ] {
+        let problems = problems(&written(of_site, root, route));
+        assert_eq!(problems.len(), 1, "{root} {route}: {problems:?}");
+        assert!(
+            problems[0]
+                .contains("host.route.root: the route would send the text of programs, because route 2"),
+            "{problems:?}"
+        );
+    }
+    for (host, root, route) in [
+        (of_site, "/srv/site/cgi", cgi),
+        (of_site, "/srv/site/cgi-bin-2", cgi),
+        (of_site, "/srv/shared", cgi),
+        (of_site, "/srv", "suffix = \".pl\""),
+        ("", "/srv", cgi),
+    ] {
+        load(&written(host, root, route));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let programs = folder.path().join("site/cgi-bin");
+    std::fs::create_dir_all(&programs).expect("a folder");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&programs, &link).expect("a link");
+    let host = format!("root = \"{}\"", folder.path().join("site").display());
+    assert_eq!(problems(&written(&host, link.to_str().expect("UTF-8"), cgi)).len(), 1, "a link leads there");
 }
