@@ -8,6 +8,7 @@ use crate::{
     color_meta::RuntimeToken,
     core::{Core, current},
     shared::{CoreShared, RuntimeShared},
+    thief::HandOver,
 };
 use vermeil_sched::{CoreIndex, LifoSlotRule, WakeDestination};
 
@@ -19,16 +20,21 @@ impl RuntimeShared {
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
         // Kept, the color would hold up a running color that cannot leave this core.
         let stays = is_here && current(|core| core.run.runs_fixed_color.get()).unwrap_or(false);
-        let goes = stays && self.hand_over(&token, true);
+        let mut asleep = None;
+        if stays {
+            match self.hand_over(&token, true) {
+                HandOver::Goes => return self.schedule(token, 1),
+                HandOver::Stays(seen) => asleep = seen,
+            }
+        }
         let mut token = Some(token);
-        if is_here && !goes {
+        if is_here {
             current(|core| core.keep_alone(&mut token));
         }
-        if let Some(token) = token {
-            if !goes && !stays {
-                self.hand_over(&token, false);
-            }
-            self.schedule(token, 1);
+        match token {
+            Some(token) if stays => self.schedule_beside(token, 1, asleep),
+            Some(token) => self.hand_over_or_schedule(token),
+            None => {}
         }
     }
 }
@@ -80,8 +86,7 @@ impl Core {
 
     fn queue_lifo_slot(&self) {
         if let Some(token) = self.mine().load_cell.lifo_slot.take() {
-            self.shared.hand_over(&token, false);
-            self.shared.schedule(token, 1);
+            self.shared.hand_over_or_schedule(token);
         }
     }
 

@@ -41,7 +41,7 @@ impl RuntimeShared {
         }
         let rings = colors.first().is_some_and(|color| self.wake_core(receiver.0, color.meta.handler()));
         if !rings && self.settings.stealing.is_on() {
-            colors.iter().for_each(|color| self.consider_thief(color, receiver.0));
+            colors.iter().for_each(|color| self.consider_thief(color, receiver.0, None));
         }
     }
 }

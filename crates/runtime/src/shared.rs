@@ -140,6 +140,14 @@ impl CoreShared {
     }
 }
 
+/// The nearest core that sleeps and may run a color, as seen at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct SleepingCore {
+    pub(crate) core: CoreIndex,
+    pub(crate) distance: Distance,
+    pub(crate) seen_ns: u64,
+}
+
 impl RuntimeShared {
     pub(crate) fn new(cpus: &[usize], setup: RuntimeSetup) -> Arc<Self> {
         let RuntimeSetup { settings, control, classes, pool, board } = setup;
@@ -183,18 +191,23 @@ impl RuntimeShared {
     /// entries of its events. Wakes the core if it sleeps, and a thief if a thief should steal the
     /// color.
     pub(crate) fn schedule(&self, token: RuntimeToken, entries: usize) {
+        self.schedule_beside(token, entries, None);
+    }
+
+    /// As [`schedule`](Self::schedule), with the sleeping core that may steal the color, if known.
+    pub(crate) fn schedule_beside(&self, token: RuntimeToken, entries: usize, asleep: Option<SleepingCore>) {
         if self.settings.scatters {
             self.scatter(&token);
         }
         let thieves = self.settings.stealing.is_on() && self.idle.any_asleep();
-        // Not for a color that must stay, for example a color with a socket.
+        // Not for a color that must stay.
         let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
         let handler = token.color().meta.handler();
         let core = self.queue(token, entries);
         if !self.wake_core(core, handler)
             && let Some(color) = color
         {
-            self.consider_thief(&color, core);
+            self.consider_thief(&color, core, asleep);
         }
     }
 
@@ -281,7 +294,7 @@ impl RuntimeShared {
                 // that is not there.
                 ready.reclass(ReadySlot(color.meta.slot.load(Ordering::Relaxed)), name, class);
             });
-            self.consider_thief(color, index);
+            self.consider_thief(color, index, None);
         }
     }
 

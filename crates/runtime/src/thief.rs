@@ -6,10 +6,19 @@
 
 use crate::{
     color_meta::{RuntimeHead, RuntimeToken},
-    shared::RuntimeShared,
+    shared::{RuntimeShared, SleepingCore},
 };
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
+
+/// The answer of [`RuntimeShared::hand_over`].
+pub(crate) enum HandOver {
+    /// The color has a new core.
+    Goes,
+    /// The color stays. The sleeping core, if the answer needed a look for such a core, serves the
+    /// question whether to wake a thief.
+    Stays(Option<SleepingCore>),
+}
 
 impl RuntimeShared {
     /// Wakes a sleeping core to search for work: `thief`, or if `thief` has woken by itself
@@ -63,16 +72,22 @@ impl RuntimeShared {
         neighbours.find(|&core| self.core(core.0).parking.is_asleep() && fits(core))
     }
 
-    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if the steal pays.
-    pub(crate) fn consider_thief(&self, color: &RuntimeHead, owner: u32) {
+    fn nearest_sleeping_core(&self, color: &RuntimeHead, owner: CoreIndex) -> Option<SleepingCore> {
+        let core = self.nearest_asleep(owner, |core| self.may_go(color, core))?;
+        let distance = self.settings.layout.distance(owner, core);
+        Some(SleepingCore { core, distance, seen_ns: self.clock.now_ns() })
+    }
+
+    /// Wakes a sleeping core to steal `color`, which waits on `owner`, if the steal pays. `asleep`:
+    /// the sleeping core, if a look has just found the core.
+    pub(crate) fn consider_thief(&self, color: &RuntimeHead, owner: u32, asleep: Option<SleepingCore>) {
         let owner = CoreIndex(owner);
         if self.idle_coordinator(owner).is_searching() {
             return;
         }
-        let Some(thief) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return };
-        let now_ns = self.clock.now_ns();
+        let asleep = asleep.or_else(|| self.nearest_sleeping_core(color, owner));
+        let Some(SleepingCore { core: thief, distance, seen_ns: now_ns }) = asleep else { return };
         let load = self.core_load(owner);
-        let distance = self.settings.layout.distance(owner, thief);
         let candidate = self.candidate(color, &load, distance, now_ns);
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let wakes = self.settings.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
@@ -84,8 +99,8 @@ impl RuntimeShared {
 
     /// Gives `token`, whose color is about to wait on a busy core, to a sleeping core, if that
     /// pays. `gives_way`: the poster's own color must stay on its core, and the new color would
-    /// hold it up. Returns whether the color has a new core. Costs nothing while no core sleeps.
-    pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> bool {
+    /// hold it up. Costs nothing while no core sleeps.
+    pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> HandOver {
         let color = token.color();
         if self.settings.stealing != Stealing::Learned
             || !self.idle.any_asleep()
@@ -93,28 +108,40 @@ impl RuntimeShared {
             || color.is_migrating()
             || self.control.as_ref().is_some_and(|control| control.unit(color.meta.handler()).is_some())
         {
-            return false;
+            return HandOver::Stays(None);
         }
         let owner = CoreIndex(color.core());
         if self.core(owner.0).parking.is_asleep() {
-            return false;
+            return HandOver::Stays(None);
         }
-        let Some(idle) = self.nearest_asleep(owner, |core| self.may_go(color, core)) else { return false };
-        let now_ns = self.clock.now_ns();
         let load = self.core_load(owner);
-        let distance = self.settings.layout.distance(owner, idle);
+        // Before the search for a sleeping core and the clock, because most colors are short.
+        if !self.settings.stealing.may_hand_over(color.worth_ns(), &load, self.moves.wake_ns()) {
+            return HandOver::Stays(None);
+        }
+        let Some(asleep) = self.nearest_sleeping_core(color, owner) else { return HandOver::Stays(None) };
+        let SleepingCore { core: idle, distance, seen_ns: now_ns } = asleep;
         // The color would be the last in the queue.
         let wait_ns = load.wait_ns(now_ns).saturating_add(load.backlog_ns() / 2);
         let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, distance, now_ns) };
         let costs_ns = (self.moves.steal_ns(distance), self.moves.wake_ns());
-        let goes = self.settings.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
-        if goes {
-            self.notes_that_moves(color);
-            color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
-            self.count_move(color.meta.handler());
-            token.move_to(idle.0);
+        if !self.settings.stealing.hands_over(&candidate, &load, gives_way, costs_ns) {
+            return HandOver::Stays(Some(asleep));
         }
-        goes
+        self.notes_that_moves(color);
+        color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+        self.count_move(color.meta.handler());
+        token.move_to(idle.0);
+        HandOver::Goes
+    }
+
+    /// Gives a token with one entry to a sleeping core if that pays, and makes the color ready.
+    pub(crate) fn hand_over_or_schedule(&self, token: RuntimeToken) {
+        let asleep = match self.hand_over(&token, false) {
+            HandOver::Goes => None,
+            HandOver::Stays(asleep) => asleep,
+        };
+        self.schedule_beside(token, 1, asleep);
     }
 
     /// Wakes a sleeping core to watch `owner`, which keeps a token that thieves do not see, unless

@@ -198,6 +198,13 @@ impl Stealing {
             && color.has_rested(steal_ns)
     }
 
+    /// Whether [`hands_over`](Self::hands_over) may answer yes for a color with `queued_ns`, whatever
+    /// the wait and the sleeping core. Needs neither the time nor the sleeping core.
+    #[inline]
+    pub fn may_hand_over(self, queued_ns: u64, owner: &CoreLoad, wake_ns: u64) -> bool {
+        self == Self::Learned && queued_ns.max(owner.backlog_ns() / 2) > wake_ns
+    }
+
     /// Work that a thief takes beyond the first color, in nanoseconds: half of the difference to
     /// the victim's backlog, and at most the amount that the thief runs before searching again.
     pub fn amount_ns(self, victim_backlog_ns: u64, own_backlog_ns: u64) -> u64 {
@@ -269,6 +276,18 @@ mod tests {
             activation_ns: 1_000,
             waiting,
             stealable: waiting,
+        }
+    }
+
+    #[test]
+    fn color_that_is_handed_over_passes_the_first_look() {
+        for (queued_ns, waiting) in [(100, 0), (2_000, 0), (10_000, 0), (100, 30), (10_000, 30)] {
+            let color = StealCandidate { queued_ns, wait_ns: 1_000_000, ..COLOR };
+            let owner = busy(waiting);
+            let goes = Stealing::Learned.hands_over(&color, &owner, false, (STEAL_NS, 2_000));
+            let may_go = Stealing::Learned.may_hand_over(queued_ns, &owner, 2_000);
+            assert!(may_go || !goes, "{queued_ns} ns, {waiting} waiting");
+            assert_eq!(may_go, queued_ns > 2_000 || waiting > 0, "{queued_ns} ns, {waiting} waiting");
         }
     }
 
