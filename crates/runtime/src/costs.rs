@@ -175,8 +175,14 @@ impl Learner {
 
     /// Whether to take a color over `distance` although learned costs forbid the steal, in order to
     /// learn.
-    pub(crate) fn explores(&mut self, color: &StealCandidate, distance: Distance, steal_ns: u64) -> bool {
-        self.exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
+    pub(crate) fn explores(
+        &mut self,
+        color: &StealCandidate,
+        (distance, steal_ns): (Distance, u64),
+        now_ns: u64,
+    ) -> bool {
+        let costs_ns = (steal_ns, StealCost::unseen_ns(distance));
+        self.exploration.due(self.stealing, color, costs_ns, now_ns)
     }
 
     /// Nanoseconds spent on such steals so far.

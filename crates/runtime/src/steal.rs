@@ -157,7 +157,8 @@ impl Core {
             let candidate = shared.candidate(color, load, distance, now_ns);
             let pays = shared.settings.stealing.pays(&candidate, steal_ns);
             explores.set(!pays);
-            shared.may_go(color, self.index) && (pays || learner.explores(&candidate, distance, steal_ns))
+            shared.may_go(color, self.index)
+                && (pays || learner.explores(&candidate, (distance, steal_ns), now_ns))
         };
         let mut worth_ns = 0;
         let mut choose = |ready: &mut Ready<RuntimeToken>, taking: &mut StealBatchFill<'_, ColorMeta>| {

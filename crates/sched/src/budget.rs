@@ -107,54 +107,72 @@ impl Sampler {
 /// steals. An unknown penalty is assumed to be large. A mean that the first few steals made large
 /// would also stay large if no further color ever moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exploration(Budget);
+pub struct Exploration {
+    budget: Budget,
+    /// The waits until this time have been added to the budget.
+    credited_ns: u64,
+}
 
 impl Default for Exploration {
     fn default() -> Self {
         // The limits on the loss by exploring: half a percent of the run time, and 100 us at once.
-        Self(Budget::new(5, 100_000))
+        Self { budget: Budget::new(5, 100_000), credited_ns: 0 }
     }
 }
 
 impl Exploration {
     /// Reports that a handler ran for `run_ns`.
     pub fn earn(&mut self, run_ns: u64) {
-        self.0.earn(run_ns);
+        self.budget.earn(run_ns);
     }
 
     /// The expected loss of the exploratory steals so far, in nanoseconds: penalties, and the cost
     /// beyond the initial estimate of a steal.
     pub fn spent_ns(&self) -> u64 {
-        self.0.spent_ns()
+        self.budget.spent_ns()
     }
 
-    /// Whether to steal a color that the policy would steal if the move had no penalty and cost
-    /// `unseen_ns`, the initial estimate, in place of `steal_ns` if that is more.
-    pub fn due(&mut self, stealing: Stealing, color: &StealCandidate, steal_ns: u64, unseen_ns: u64) -> bool {
+    /// Whether to steal a color at `now_ns` that the policy would steal if the move had no penalty
+    /// and cost `unseen_ns`, the initial estimate, in place of `steal_ns` if that is more.
+    pub fn due(
+        &mut self,
+        stealing: Stealing,
+        color: &StealCandidate,
+        (steal_ns, unseen_ns): (u64, u64),
+        now_ns: u64,
+    ) -> bool {
         let cheap_ns = steal_ns.min(unseen_ns);
         let more_ns = steal_ns - cheap_ns;
         let free = StealCandidate { penalty_ns: 0, known_penalty_ns: 0, ..*color };
         match stealing {
             Stealing::Never | Stealing::Anything => false,
-            Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.0.spend(more_ns),
+            Stealing::TimeLeft => stealing.pays(&free, cheap_ns) && self.budget.spend(more_ns),
             Stealing::Learned => {
                 if !stealing.pays(&free, cheap_ns) {
                     return false;
                 }
                 let dear_ns = color.penalty_ns.saturating_add(more_ns);
                 if color.knows_penalty() {
-                    return self.0.spend(dear_ns);
+                    return self.budget.spend(dear_ns);
                 }
                 // The color would have waited anyway, so an unknown penalty can make it late by the
                 // rest at most. The waits that fear of the penalty has cost pay for that rest, so
                 // exploration costs no more than the waiting. A constant account could never pay
                 // for a long handler, whose penalty would stay unknown for ever.
                 let late_ns = dear_ns.saturating_sub(color.wait_ns);
-                self.0.widen(late_ns);
-                self.0.add(color.wait_ns);
-                self.0.spend(late_ns)
+                self.budget.widen(late_ns);
+                self.credit(color.wait_ns, now_ns);
+                self.budget.spend(late_ns)
             }
         }
+    }
+
+    /// Adds a wait to the budget. Waits at the same time count once, because a thief looks at many
+    /// colors, and at the same color many times.
+    fn credit(&mut self, wait_ns: u64, now_ns: u64) {
+        let since_ns = now_ns.saturating_sub(self.credited_ns);
+        self.budget.add(wait_ns.min(since_ns));
+        self.credited_ns = self.credited_ns.max(now_ns);
     }
 }
 
@@ -200,13 +218,16 @@ mod tests {
             since_move_ns: u64::MAX,
         };
         let mut exploration = Exploration::default();
-        assert!(!exploration.due(Stealing::Anything, &kept, 1_000, 300));
+        assert!(!exploration.due(Stealing::Anything, &kept, (1_000, 300), 0));
         let soon = StealCandidate { queued_ns: 800, wait_ns: 50, ..kept };
-        assert!(!exploration.due(Stealing::Learned, &soon, 1_000, 300));
-        assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
-        assert!(!exploration.due(Stealing::Learned, &kept, 1_000, 300), "the rest does not pay for another");
+        assert!(!exploration.due(Stealing::Learned, &soon, (1_000, 300), 0));
+        assert!(exploration.due(Stealing::Learned, &kept, (1_000, 300), 0));
+        assert!(
+            !exploration.due(Stealing::Learned, &kept, (1_000, 300), 0),
+            "the rest does not pay for another"
+        );
         exploration.earn(5_000_000);
-        assert!(exploration.due(Stealing::Learned, &kept, 1_000, 300));
+        assert!(exploration.due(Stealing::Learned, &kept, (1_000, 300), 0));
         assert_eq!(exploration.spent_ns(), 2 * 60_700);
     }
 
@@ -223,12 +244,12 @@ mod tests {
         };
         let mut exploration = Exploration::default();
         assert!(!Stealing::TimeLeft.pays(&short, 20_000));
-        assert!(exploration.due(Stealing::TimeLeft, &short, 20_000, 300));
+        assert!(exploration.due(Stealing::TimeLeft, &short, (20_000, 300), 0));
         assert!(!exploration.due(
             Stealing::TimeLeft,
             &StealCandidate { queued_ns: 200, ..short },
-            20_000,
-            300
+            (20_000, 300),
+            0
         ));
     }
 
@@ -244,17 +265,40 @@ mod tests {
             since_move_ns: u64::MAX,
         };
         let mut exploration = Exploration::default();
-        assert!(exploration.due(Stealing::Learned, &long, 1_000, 300));
-        assert!(
-            !exploration.due(Stealing::Learned, &long, 1_000, 300),
-            "one such loss until waits have cost as much"
-        );
-        assert!((0..8).any(|_| exploration.due(Stealing::Learned, &long, 1_000, 300)));
+        let mut due_at = |now_ns| exploration.due(Stealing::Learned, &long, (1_000, 300), now_ns);
+        assert!(due_at(400_000));
+        assert!(!due_at(800_000), "one such loss until waits have cost as much");
+        assert!((3..11).any(|wait| due_at(wait * 400_000)));
         let waits = StealCandidate { wait_ns: 4_000_000, ..long };
         assert!(
-            exploration.due(Stealing::Learned, &waits, 1_000, 300),
+            exploration.due(Stealing::Learned, &waits, (1_000, 300), 4_400_000),
             "a wait beyond the bound loses nothing"
         );
+    }
+
+    /// Regression: each look at a color added the whole wait of the color, so a thief that looked at
+    /// many colors explored without a bound.
+    #[test]
+    fn waits_at_the_same_time_pay_once() {
+        let long = StealCandidate {
+            queued_ns: 300_000,
+            wait_ns: 400_000,
+            penalty_ns: 3_000_000,
+            known_penalty_ns: 0,
+            since_move_ns: u64::MAX,
+        };
+        let late_ns = long.penalty_ns + 700 - long.wait_ns;
+        let mut exploration = Exploration::default();
+        let mut now_ns = 1_000_000;
+        for _ in 0..1_000 {
+            for _ in 0..10 {
+                let _ = exploration.due(Stealing::Learned, &long, (1_000, 300), now_ns);
+            }
+            now_ns += 10_000;
+        }
+        let passed_ns = 1_000 * 10_000;
+        assert!(exploration.spent_ns() <= 100_000 + late_ns + long.wait_ns + passed_ns);
+        assert!(exploration.spent_ns() > late_ns, "waits pay for further steals");
     }
 
     #[test]

@@ -148,11 +148,11 @@ impl Learned {
         &mut self,
         core: CoreIndex,
         color: &StealCandidate,
-        distance: Distance,
-        steal_ns: u64,
+        (distance, steal_ns): (Distance, u64),
+        at_ns: u64,
     ) -> bool {
         let exploration = &mut self.explorations[core.0 as usize];
-        exploration.due(self.stealing, color, steal_ns, StealCost::unseen_ns(distance))
+        exploration.due(self.stealing, color, (steal_ns, StealCost::unseen_ns(distance)), at_ns)
     }
 
     /// Records a timed run, whose predecessor on the core is `after`. Publishes the estimates if

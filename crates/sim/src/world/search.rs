@@ -248,7 +248,7 @@ impl<W: Watch> World<W> {
             self.may_run(color, thief)
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
-                    || self.learned.explores(thief, &candidate, distance, steal_ns))
+                    || self.learned.explores(thief, &candidate, (distance, steal_ns), at_ns))
         });
         self.cores = cores;
         let stolen = stolen?;
