@@ -296,6 +296,10 @@ impl Core {
                 // The time of reading the counter does not belong to the next run.
                 self.clock.measure(&shared.clock);
             }
+        } else {
+            self.count_run(handler, None);
+            // The next run of the activation begins.
+            let _ = self.measures.perf_counters.missed();
         }
         self.note_run(color.id(), label, start_ns, sample, came_from);
     }
