@@ -7,7 +7,8 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker, ready};
+use std::io;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -145,6 +146,7 @@ impl LoadLink {
                 // be repeated waits for this turn.
                 vermeil::yield_turn().await;
             }
+            self.stream.move_here().await?;
             self.look()?;
         }
         self.stream.send(request).await?;
@@ -155,19 +157,16 @@ impl LoadLink {
     /// Checks for an end of the connection, without waiting.
     fn look(&mut self) -> Result<(), ExchangeFailure> {
         let mut early = Vec::new();
-        let context = &mut Context::from_waker(Waker::noop());
-        match self.stream.poll_recv(context, &mut early) {
-            Poll::Pending => Ok(()),
+        match self.stream.try_recv(&mut early) {
+            Ok(None) => Ok(()),
             // Some servers answer 408 on an idle connection (RFC 9110 section 15.5.9), and close
             // the connection.
-            Poll::Ready(Ok(count)) if count == 0 || early.starts_with(b"HTTP/1.1 408") => {
-                Err(Fault::Reset.into())
-            }
-            Poll::Ready(Ok(_)) => {
+            Ok(Some(count)) if count == 0 || early.starts_with(b"HTTP/1.1 408") => Err(Fault::Reset.into()),
+            Ok(Some(_)) => {
                 self.heard = true;
                 Err(ExchangeFailure::malformed(MalformedAnswer::Unasked, &early))
             }
-            Poll::Ready(Err(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -293,9 +292,11 @@ impl LoadLink {
 
     /// Whether the server has closed the connection, as far as known without waiting.
     pub(crate) fn is_closed_by_peer(&mut self) -> bool {
-        let context = &mut Context::from_waker(Waker::noop());
-        let mut rest = Vec::new();
-        matches!(self.stream.poll_recv(context, &mut rest), Poll::Ready(Ok(0) | Err(_)))
+        match self.stream.try_recv(&mut Vec::new()) {
+            Ok(count) => count == Some(0),
+            // The stream is on its way from another core.
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
     }
 }
 

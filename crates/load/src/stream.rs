@@ -124,6 +124,30 @@ impl LoadStream {
         }
     }
 
+    /// Brings the stream to this core, for [`try_recv`](Self::try_recv).
+    pub(crate) async fn move_here(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.move_here().await,
+            Self::Secure(secure) => secure.stream.move_here().await,
+        }
+    }
+
+    /// Appends the received bytes to `buffer`, without a wait. `None`: nothing has arrived.
+    pub(crate) fn try_recv(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        match self {
+            Self::Plain(stream) => stream.try_recv(buffer),
+            Self::Secure(secure) => {
+                let receive = |stream: &TcpStream, cipher: &mut Vec<u8>| {
+                    stream.try_recv(cipher).transpose().map_or(Poll::Pending, Poll::Ready)
+                };
+                match secure.receive(buffer, receive) {
+                    Poll::Ready(received) => received.map(Some),
+                    Poll::Pending => Ok(None),
+                }
+            }
+        }
+    }
+
     /// Writes `slices` when the bytes of the last write are sent.
     fn poll_write(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let stream = match self {
@@ -167,7 +191,10 @@ impl Secure {
                 return Ok(());
             }
             let mut early = std::mem::take(&mut self.early);
-            let arrived = poll_fn(|context| self.poll_arrived(context, &mut early)).await?;
+            let arrived = poll_fn(|context| {
+                self.arrive(&mut early, |stream, cipher| stream.poll_recv(context, cipher))
+            })
+            .await?;
             self.early = early;
             if arrived == 0 {
                 return Err(io::ErrorKind::ConnectionReset.into());
@@ -184,13 +211,22 @@ impl Secure {
     }
 
     fn poll_recv(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        self.receive(buffer, |stream, cipher| stream.poll_recv(context, cipher))
+    }
+
+    /// Appends content to `buffer`. `receive` gets the encrypted bytes.
+    fn receive(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        mut receive: impl FnMut(&TcpStream, &mut Vec<u8>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         let before = buffer.len();
         if !self.early.is_empty() {
             buffer.append(&mut self.early);
             return Poll::Ready(Ok(buffer.len() - before));
         }
         loop {
-            let arrived = ready!(self.poll_arrived(context, buffer))?;
+            let arrived = ready!(self.arrive(buffer, &mut receive))?;
             if buffer.len() > before {
                 return Poll::Ready(Ok(buffer.len() - before));
             }
@@ -203,10 +239,14 @@ impl Secure {
     /// Decrypts the next received bytes into `buffer`. Returns the number of encrypted bytes, or 0
     /// at the end of the stream. An end without `close_notify` is an error, because an attacker may
     /// have cut the connection.
-    fn poll_arrived(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    fn arrive(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        receive: impl FnOnce(&TcpStream, &mut Vec<u8>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         CIPHER.with_borrow_mut(|cipher| {
             cipher.clear();
-            let count = ready!(self.stream.poll_recv(context, cipher))?;
+            let count = ready!(receive(&self.stream, cipher))?;
             let mut rest = &cipher[..];
             while !rest.is_empty() && !self.has_ended {
                 self.tls.read_tls(&mut rest)?;

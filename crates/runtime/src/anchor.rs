@@ -13,7 +13,9 @@ use crate::{
     home_core::{CoreRequest, DetachRequest, HomeCore, Moves},
 };
 use std::{
-    fmt, io,
+    fmt,
+    future::poll_fn,
+    io,
     sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
 };
@@ -105,6 +107,11 @@ impl<K: DriverKey> Anchor<K> {
             polled
         });
         polled.unwrap_or_else(|| Poll::Ready(Err(OffCore.into())))
+    }
+
+    /// Brings the object to this core. For the single task that waits for input.
+    pub(crate) async fn move_here(&self) -> io::Result<()> {
+        poll_fn(|context| self.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
     }
 
     /// The key on `core`, where the object comes to.

@@ -1,7 +1,7 @@
 //! The cooperative budget: how often a task may go on without waiting before its core looks
 //! elsewhere.
 //!
-//! A task whose sockets, sleeps and other waits are always ready would never return to its core. So
+//! A task whose sockets and other sources are always ready would never return to its core. So
 //! each event has a budget of such answers. When the budget is spent, the next wait answers "not
 //! yet", and the task continues behind the other colors of the core. Tested in `tests/budget.rs`.
 
@@ -33,9 +33,9 @@ impl Core {
 }
 
 /// Counts against the budget of the running task, and lets other colors run once the budget is
-/// spent. Sockets and sleeps do this by themselves. A loop that waits for other things which may
-/// always be ready, such as a channel with both ends in one task, calls this function in each
-/// round.
+/// spent. Sockets, listeners and sources do this by themselves. A loop that waits for other things
+/// which may always be ready, such as a sleep whose deadline has passed or a channel with both ends
+/// in one task, calls this function in each round.
 ///
 /// Off a core the function has no effect.
 pub async fn consume_budget() {

@@ -41,12 +41,14 @@ pub struct IoStream {
     /// Received bytes, of which the reader has already taken the first `read`.
     received: Vec<u8>,
     read: usize,
+    /// The empty buffer of a send whose end a flush has seen; the next write fills this buffer.
+    head: Vec<u8>,
 }
 
 impl IoStream {
     /// Wraps `stream` without a read or a write.
     pub fn new(stream: TcpStream) -> Self {
-        Self { stream, received: Vec::new(), read: 0 }
+        Self { stream, received: Vec::new(), read: 0, head: Vec::new() }
     }
 
     /// The stream below, for addresses and options.
@@ -76,7 +78,8 @@ impl IoStream {
 
     /// Waits for the current send, then sends as many of the bytes as a send takes.
     fn poll_send(&mut self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let mut head = ready!(self.stream.poll_sent(context))?;
+        ready!(self.poll_all_sent(context))?;
+        let mut head = std::mem::take(&mut self.head);
         for slice in slices {
             let room = SEND_BYTES_MAX.saturating_sub(head.len());
             head.extend_from_slice(&slice[..slice.len().min(room)]);
@@ -89,14 +92,18 @@ impl IoStream {
     }
 
     /// Waits until the kernel has taken all bytes.
-    #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
     fn poll_all_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_sent(context).map_ok(drop)
+        let head = ready!(self.stream.poll_sent(context))?;
+        // Without a send under way the driver may return a buffer without memory.
+        if head.capacity() > self.head.capacity() {
+            self.head = head;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Waits until the kernel has taken all bytes, then tells the peer that no more will come.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.stream.poll_sent(context))?;
+        ready!(self.poll_all_sent(context))?;
         Poll::Ready(self.stream.shutdown_write())
     }
 }

@@ -20,7 +20,7 @@ use std::{
     net::SocketAddr,
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use vermeil_io::{
@@ -92,7 +92,7 @@ impl TcpListener {
     /// Off a core; `NotConnected` after a close; `ResourceBusy` while another task waits here.
     pub async fn move_here(&self) -> io::Result<()> {
         let _waits = self.accepts.take(CONNECTIONS)?;
-        poll_fn(|context| self.anchor.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
+        self.anchor.move_here().await
     }
 
     /// Lends the descriptor to `f`, for options.
@@ -248,6 +248,23 @@ impl TcpStream {
             .poll(Direction::Read, context, |driver, key, context| driver.poll_recv(context, key, buffer))
     }
 
+    /// Appends received bytes to `buffer`, without a wait and beside the budget of the task. `None`
+    /// means that nothing has arrived, and `Some(0)` is the end of the stream. In contrast, a pending
+    /// [`poll_recv`](Self::poll_recv) tells nothing about the socket.
+    ///
+    /// # Errors
+    /// The error of recv(2); off a core; `ResourceBusy` while a task waits here; `WouldBlock` while
+    /// another core has the stream, which then begins to move: await [`move_here`](Self::move_here)
+    /// first.
+    pub fn try_recv(&self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        self.reads.check(BYTES)?;
+        let context = &mut Context::from_waker(Waker::noop());
+        match self.anchor.on_driver_or_ask(|driver, key| driver.poll_recv(context, key, buffer))? {
+            Poll::Ready(received) => received.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
     /// Hands `head` and `body` to the driver, which sends them in this order. A single send at a
     /// time: first await [`sent`](Self::sent) for the previous send. A drop before that may reset
     /// the connection.
@@ -333,7 +350,7 @@ impl TcpStream {
     /// Off a core; `NotConnected` after a release; `ResourceBusy` while another task receives.
     pub async fn move_here(&self) -> io::Result<()> {
         let _waits = self.reads.take(BYTES)?;
-        poll_fn(|context| self.anchor.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
+        self.anchor.move_here().await
     }
 
     /// Returns the socket, for use without a driver, if the connection is idle. `None` means that

@@ -66,7 +66,7 @@ impl Source {
     /// Off a core; `ResourceBusy` while another task waits for input.
     pub async fn move_here(&self) -> io::Result<()> {
         let _waits = self.reads.take(READABLE)?;
-        poll_fn(|context| self.anchor.poll(Direction::Read, context, |_, _, _| Poll::Ready(Ok(())))).await
+        self.anchor.move_here().await
     }
 
     /// Waits until the descriptor is readable. Read until a read would block before the next wait.

@@ -74,8 +74,9 @@ impl PhpConnection {
     /// end of stream have come since.
     pub(crate) async fn is_alive(&mut self) -> bool {
         let Self { stream, buffer, is_clean, .. } = self;
-        let silent = poll_fn(|context| Poll::Ready(stream.poll_recv(context, buffer).is_pending())).await;
-        *is_clean && silent && buffer.is_empty()
+        // A poll would also be pending on another core, and with a spent budget.
+        let is_here = stream.move_here().await.is_ok();
+        *is_clean && is_here && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None))
     }
 
     /// Whether the connection may be kept: the last request was sent whole, and the answer ended
