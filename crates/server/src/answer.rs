@@ -6,12 +6,15 @@
 //! answers through the binary.
 
 mod by_rules;
+mod folder;
 mod limit_notice;
 
 pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+pub(crate) use folder::by_unopened_folder;
 pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
+use folder::{files, tried};
 
 use crate::{
     control_client::StatusForm,
@@ -19,20 +22,17 @@ use crate::{
     counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     files::{
-        Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, Lookup, PathJob, SERVER, Site, SiteError,
-        Variant,
+        Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, PathJob, SERVER, Site, SiteError,
+        UnopenedJob, Variant,
     },
     gateway,
-    hosts::{
-        Action, HeldAnswerRules, Host, HostId, Met, OpenJob, OpenedHost, Path, Route, RunBy, TextTemplate,
-    },
+    hosts::{Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate},
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
-use vermeil::now_ms;
 use vermeil_http::{
     Framing, Method, Rejection, Request, Status, TargetForm, Verdict,
     negotiate::{self, Choice},
@@ -63,6 +63,8 @@ pub(crate) enum Deferred {
     Open(FolderOpen),
     /// The path must be resolved where waiting is allowed.
     Resolve(PathJob),
+    /// The same in a folder that stays closed.
+    ResolveUnopened(UnopenedJob),
     /// The status must be collected.
     Status(StatusForm),
     /// The request may be for a program.
@@ -147,68 +149,6 @@ pub(crate) fn answer(
     files(local, host, request, *head, out)
 }
 
-/// Answers `request` from the folder of `host`.
-fn files(
-    local: &mut CoreContext,
-    host: HostId,
-    request: &Request<'_>,
-    head: AnswerHead,
-    out: &mut Vec<u8>,
-) -> Answer {
-    let now_ms = now_ms();
-    if let Some(site) = local.hosts.unopened(host, now_ms)
-        && let Some(answer) = unopened(local, &site, request, head, now_ms, out)
-    {
-        return answer;
-    }
-    match local.hosts.find(host) {
-        OpenedHost::Open => {}
-        OpenedHost::NoFolder => return error(local, Status::NotFound, b"", head, out),
-        OpenedHost::Wait(job) => return Answer::Slow(Deferred::Open(job)),
-        OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
-    }
-    let CoreContext { hosts, cache, .. } = local;
-    let handle = match cache.lookup(hosts.site(), request.target.path, now_ms) {
-        // A clone writes a counter of this core only.
-        Lookup::Hit(handle) => handle.clone(),
-        Lookup::Never(status) => return error(local, status, b"", head, out),
-        Lookup::Miss(mut job) => match job.try_now() {
-            Ok(loaded) => cache.insert(loaded),
-            Err(_) => return Answer::Slow(Deferred::Resolve(job)),
-        },
-    };
-    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } | EntryOutcome::NotFound(_) =
-        handle.outcome()
-    {
-        let site = hosts.site().clone();
-        return found(local, host, &site, request, &handle, head, out);
-    }
-    resolved(local, request, &handle, head, out)
-}
-
-/// Answers `request` from an unopened `site`; `None` if the site has to be opened.
-fn unopened(
-    local: &mut CoreContext,
-    site: &Arc<Site>,
-    request: &Request<'_>,
-    head: AnswerHead,
-    now_ms: u64,
-    out: &mut Vec<u8>,
-) -> Option<Answer> {
-    let mut job = match local.cache.look_past(site, request.target.path, now_ms) {
-        Lookup::Miss(job) => job,
-        Lookup::Never(status) => return Some(error(local, status, b"", head, out)),
-        Lookup::Hit(_) => return None,
-    };
-    match job.try_unopened() {
-        Ok(loaded) => {
-            let handle = local.cache.insert(loaded?);
-            Some(resolved(local, request, &handle, head, out))
-        }
-        Err(_) => Some(Answer::Slow(Deferred::Resolve(job))),
-    }
-}
-
 /// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a
 /// folder may be a program.
 pub(crate) fn found(
@@ -224,12 +164,10 @@ pub(crate) fn found(
         EntryOutcome::Program { script } if request.target.path.ends_with(b"/") => {
             index_program(local, host, request, script, head, out)
         }
-        EntryOutcome::NotFound(_)
-            if local.hosts.hosts().host(host).rules.has_candidates(request, head.asked(request)) =>
-        {
-            Answer::Slow(Deferred::Try(local.hosts.met(host)))
-        }
-        _ => found_by_files(local, site, request, handle, head, out),
+        outcome => match tried(local, host, request, outcome, head) {
+            Some(answer) => answer,
+            None => found_by_files(local, site, request, handle, head, out),
+        },
     }
 }
 

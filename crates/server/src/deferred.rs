@@ -17,7 +17,7 @@ use crate::{
     control_client::StatusForm,
     core_context,
     exchange::{AnswerHead, Lost, Sent},
-    files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, Variant},
+    files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant},
     gateway::{self, EndedAnswer},
     hosts::HeldAnswerRules,
     log::NoticeKind,
@@ -68,6 +68,7 @@ async fn give(
         let next = match what {
             Deferred::Open(job) => opened(connection, job, &acting.head, head).await?,
             Deferred::Resolve(job) => resolved(connection, job, &acting.head, *head).await?,
+            Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, *head).await?,
             Deferred::Status(form) => status(connection, form, *head).await?,
             Deferred::List(job) => listed(connection, job, *head).await?,
             Deferred::Try(host) => {
@@ -132,8 +133,9 @@ async fn opened(
     let opened = blocking(move || job.run()).await;
     let out = &mut connection.output;
     Ok(core_context::with(|local| match &opened {
-        // The opened folder is held until the request has found it again.
-        Ok(Ok(_)) => {
+        Ok(Ok(opened)) => {
+            // Otherwise the request would count as another request for the host.
+            local.hosts.keep(opened);
             let limits = local.server.limits.clone();
             answer::answer(local, &parsed(acting, &limits), head, out)
         }
@@ -162,6 +164,25 @@ async fn resolved(
                 Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
                 None => answer::found_by_files(local, &site, &request, &handle, head, out),
             }
+        }
+        Err(_) => Answer::Ready(busy(local, head, out)),
+    }))
+}
+
+/// The answer once the path is resolved in a folder that stays closed.
+async fn resolved_unopened(
+    connection: &mut Connection,
+    job: UnopenedJob,
+    acting: &[u8],
+    head: AnswerHead,
+) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let entry = blocking(move || job.run()).await;
+    let out = &mut connection.output;
+    Ok(core_context::with(|local| match entry {
+        Ok(entry) => {
+            let limits = local.server.limits.clone();
+            answer::by_unopened_folder(local, &parsed(acting, &limits), entry, head, out)
         }
         Err(_) => Answer::Ready(busy(local, head, out)),
     }))

@@ -10,6 +10,7 @@ on_usual!(
     names_that_nobody_has_get_the_default_host_or_421,
     a_folder_that_is_not_there_concerns_nobody_else,
     many_hosts_are_served_with_few_folders_open,
+    closed_folders_answer_like_open_folders,
     a_change_in_any_host_is_seen_at_once,
 );
 
@@ -118,6 +119,40 @@ fn many_hosts_are_served_with_few_folders_open(io: Io) {
         // request.
         assert!(open() <= 9, "{} are open", open());
     }
+    server.stops_clean();
+}
+
+fn closed_folders_answer_like_open_folders(io: Io) {
+    let names: Vec<String> = (0..20).map(|i| format!("h{i}")).collect();
+    let site = folders(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut text = String::from("[hosts]\nopen_max = 1\n");
+    for name in &names {
+        fs::create_dir(site.outside(&format!("{name}/list"))).unwrap();
+        fs::write(site.outside(&format!("{name}/front.html")), format!("front {name}")).unwrap();
+        fs::write(site.outside(&format!("{name}/404.html")), format!("missing {name}")).unwrap();
+        let (host, tried) = (format!("{name}.example"), format!("try.{name}.example"));
+        writeln!(text, "[[host]]\nnames = [\"{host}\"]\nroot = \"{name}\"").unwrap();
+        writeln!(
+            text,
+            "[[host]]\nnames = [\"{tried}\"]\nroot = \"{name}\"\ntry = [\"{{path}}\", \"/front.html\"]"
+        )
+        .unwrap();
+    }
+    writeln!(text, "[[host]]\nnames = [\"gone.example\"]\nroot = \"gone\"").unwrap();
+    let server = TestServer::configured(io, &site, &text);
+    let client = &mut server.client();
+    for name in &names {
+        let host = format!("{name}.example");
+        let missing = get(client, &host, "/none");
+        assert_eq!((missing.status, missing.text()), (404, &*format!("missing {name}")));
+        assert_eq!(get(client, &host, "/.hidden").text(), format!("missing {name}"));
+        assert_eq!(get(client, &host, "/list").status, 301);
+        assert_eq!(get(client, &host, "/none/").status, 404);
+        assert_eq!(get(client, &host, "/").text(), name);
+        assert_eq!(get(client, &format!("try.{host}"), "/none").text(), format!("front {name}"));
+    }
+    assert_eq!(get(client, "gone.example", "/none").status, 404);
+    server.says(&format!("serving the folder {}: there is no such folder", site.outside("gone").display()));
     server.stops_clean();
 }
 

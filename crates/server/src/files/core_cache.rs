@@ -9,7 +9,7 @@ use super::{
     doorkeeper::Doorkeeper,
     entry::Entry,
     index::{LookTarget, SiteId},
-    load::{Checked, LoadedEntry, PathAdmission, PathJob},
+    load::{Checked, LoadedEntry, PathAdmission, PathJob, UnopenedFolder, UnopenedJob},
     site::Site,
     store::FileStore,
 };
@@ -21,7 +21,10 @@ use std::{
     ops::Deref,
     sync::Arc,
 };
-use vermeil_http::{Status, path};
+use vermeil_http::{
+    Status,
+    path::{self, PathError},
+};
 
 /// Slots that a [`CoreCache::tick`] checks. Guess: some 20 µs of cache misses, and the whole of a
 /// full map in a minute.
@@ -52,6 +55,13 @@ impl Deref for EntryHandle {
     #[inline]
     fn deref(&self) -> &Entry {
         &self.0.0
+    }
+}
+
+/// A handle of an entry that no cache keeps.
+impl From<Entry> for EntryHandle {
+    fn from(entry: Entry) -> Self {
+        Self(Arc::new(SharedEntry(Arc::new(entry))))
     }
 }
 
@@ -166,9 +176,24 @@ impl CoreCache {
         self.miss(site, raw_path, now_ms, PathAdmission::Admitted)
     }
 
-    /// As [`lookup`](Self::lookup), for a [site](FileStore::unopened) of a single request.
-    pub(crate) fn look_past(&mut self, site: &Arc<Site>, raw_path: &[u8], now_ms: u64) -> Lookup<'_> {
-        self.miss(site, raw_path, now_ms, PathAdmission::Passing)
+    /// A job that looks up `raw_path` in a folder that stays closed.
+    ///
+    /// # Errors
+    /// The path can never name a file: the status of the answer.
+    pub(crate) fn look_past(
+        &mut self,
+        folder: UnopenedFolder,
+        raw_path: &[u8],
+        now_ms: u64,
+    ) -> Result<UnopenedJob, Status> {
+        self.misses += 1;
+        Ok(UnopenedJob::new(folder, self.target(raw_path)?, now_ms))
+    }
+
+    /// The look-up that `raw_path` asks for.
+    fn target(&mut self, raw_path: &[u8]) -> Result<LookTarget, Status> {
+        let decoded = path::decode(raw_path, &mut self.decoded).map_err(PathError::status)?;
+        Ok(if decoded.has_dotfile { LookTarget::Hidden } else { LookTarget::Path(decoded.bytes.into()) })
     }
 
     /// Whether a path that is not in the map may enter the caches.
@@ -188,13 +213,10 @@ impl CoreCache {
         admission: PathAdmission,
     ) -> Lookup<'_> {
         self.misses += 1;
-        let decoded = match path::decode(raw_path, &mut self.decoded) {
-            Ok(decoded) => decoded,
-            Err(error) => return Lookup::Never(error.status()),
-        };
-        let target =
-            if decoded.has_dotfile { LookTarget::Hidden } else { LookTarget::Path(decoded.bytes.into()) };
-        Lookup::Miss(PathJob::new(site, raw_path, target, now_ms, admission))
+        match self.target(raw_path) {
+            Ok(target) => Lookup::Miss(PathJob::new(site, raw_path, target, now_ms, admission)),
+            Err(status) => Lookup::Never(status),
+        }
     }
 
     /// Stores the result of a job, if the entry may be reused, and returns the entry.

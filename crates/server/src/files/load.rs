@@ -7,12 +7,13 @@
 
 use super::{
     content::is_content,
-    entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting, NotFound},
+    entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting},
     index::{LookTarget, SiteId},
     open::{FileValidator, OpenPaths, OpenPurpose, open},
     root::SiteRoot,
     site::Site,
 };
+use cold::ColdRoot;
 use look::FileLookup;
 use rustix::io::Errno;
 use std::{fs::File, io::ErrorKind, os::fd::AsFd, sync::Arc};
@@ -21,6 +22,11 @@ use vermeil_io::CacheOnly;
 
 mod cold;
 mod look;
+mod unopened;
+
+#[cfg(test)]
+pub(super) use cold::COLD_BYTES_MAX;
+pub(crate) use unopened::{UnopenedFolder, UnopenedJob};
 
 /// Number of look-ups for a path that changes during each look-up. The last result is used once and
 /// not kept. Guess: each repetition takes another change within some 50 µs.
@@ -46,7 +52,8 @@ pub struct PathJob {
 pub(super) enum PathAdmission {
     /// The path is asked for repeatedly.
     Admitted,
-    /// The path was not asked for lately, and the result is for this request alone.
+    /// The path was not asked for lately. The result of the cold look-up is for this request alone
+    /// (`load/cold.rs`). If the regular look-up has to decide, its result enters the caches.
     Passing,
 }
 
@@ -90,16 +97,6 @@ impl PathJob {
         Ok(self.loaded(checked))
     }
 
-    /// Resolves the path without waiting and without opening the site. `None` if the site has to be
-    /// opened.
-    ///
-    /// # Errors
-    /// As [`try_now`](Self::try_now).
-    pub(crate) fn try_unopened(&mut self) -> Result<Option<LoadedEntry>, WouldBlock> {
-        let checked = self.load_passing(CacheOnly::Yes)?;
-        Ok(checked.map(|checked| self.loaded(checked)))
-    }
-
     fn loaded(&mut self, checked: Checked) -> LoadedEntry {
         LoadedEntry { site: self.site.id, raw: std::mem::take(&mut self.raw), checked }
     }
@@ -115,38 +112,18 @@ impl PathJob {
     }
 
     fn load(&self, cache: CacheOnly) -> Result<Checked, WouldBlock> {
-        if let Some(checked) = self.load_passing(cache)? {
-            return Ok(checked);
-        }
-        if let Err(error) = self.site.open_root(cache) {
-            return match error.kind() {
-                ErrorKind::WouldBlock => Err(WouldBlock),
-                ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                    Ok(self.once(EntryOutcome::NotFound(NotFound { page: None })))
-                }
-                ErrorKind::PermissionDenied => Ok(self.once(EntryOutcome::Forbidden)),
-                _ => Ok(self.once(EntryOutcome::Unavailable(Status::ServiceUnavailable))),
-            };
-        }
-        self.site.follow_root(self.now_ms, cache)?;
-        self.site.resolved(&self.target, self.now_ms, cache)
-    }
-
-    /// The entry of a path that is not admitted; `None` if the regular look-up has to decide, or
-    /// another core has admitted the path.
-    fn load_passing(&self, cache: CacheOnly) -> Result<Option<Checked>, WouldBlock> {
-        let LookTarget::Path(path) = &self.target else { return Ok(None) };
+        let Self { site, target, now_ms, .. } = self;
+        site.follow_root(*now_ms, cache)?;
         if self.admission == PathAdmission::Admitted {
-            return Ok(None);
+            return site.resolved(target, *now_ms, cache);
         }
-        if self.site.is_open() {
-            self.site.follow_root(self.now_ms, cache)?;
-            if self.site.store.lock().find(self.site.id, &self.target).is_some() {
-                return Ok(None);
-            }
+        match site.entry_or_root(target) {
+            Ok(found) => site.resolved_from(Some(found), target, *now_ms, cache),
+            Err(root) => match cold::look_up(&ColdRoot::Open { site, root }, target, *now_ms, cache)? {
+                Some(entry) => Ok(Checked { entry: Arc::new(entry), at_ms: *now_ms }),
+                None => site.resolved_from(None, target, *now_ms, cache),
+            },
         }
-        let entry = cold::look_up(&self.site, path, self.now_ms, cache)?;
-        Ok(entry.map(|entry| Checked { entry: Arc::new(entry), at_ms: self.now_ms }))
     }
 
     /// An entry for this request alone.
@@ -166,6 +143,17 @@ impl Site {
         cache: CacheOnly,
     ) -> Result<Checked, WouldBlock> {
         let found = self.store.lock().find(self.id, target);
+        self.resolved_from(found, target, now_ms, cache)
+    }
+
+    /// As [`resolved`](Self::resolved), with the entry that the index has.
+    fn resolved_from(
+        &self,
+        found: Option<Checked>,
+        target: &LookTarget,
+        now_ms: u64,
+        cache: CacheOnly,
+    ) -> Result<Checked, WouldBlock> {
         if let Some(Checked { entry, at_ms }) = found {
             let age_ms = now_ms.saturating_sub(at_ms);
             if entry.is_watched() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {

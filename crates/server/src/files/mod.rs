@@ -63,6 +63,7 @@ pub(crate) use doorkeeper::Doorkeeper;
 pub use entry::{Entry, EntryOutcome, FileEntry};
 pub use listing::{ListingJob, ListingPage};
 pub use load::{LoadedEntry, PathJob, WouldBlock};
+pub(crate) use load::{UnopenedFolder, UnopenedJob};
 pub use options::{
     CachingOf, FileTags, FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, MediaRange, SiteError,
     SiteOptions, StoreOptions, TypeOf, UnfitRange, UnfitType, UnknownFollowSymlinks,

@@ -3,7 +3,10 @@
 //!
 //! Also the file systems on which inotify reports all changes. Tested in `tests/root.rs`.
 
-use super::open::FileValidator;
+use super::{
+    open::{FileValidator, OpenPaths, OpenPurpose, open},
+    options::FollowSymlinks,
+};
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat2},
     io::Errno,
@@ -76,6 +79,18 @@ impl SiteRoot {
     pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
         let validator = FileValidator::of(folder.as_fd())?;
         Ok(Self { folder, validator, watched: OnceLock::new() })
+    }
+
+    /// Opens the folder at `path` for serving.
+    pub(super) fn open(path: &Path, cache: CacheOnly) -> Result<Self, Errno> {
+        let folder = locate(path, cache)?;
+        if cache == CacheOnly::No {
+            // Fails here if the files below could not be opened either. A core does without,
+            // because the first open for a folder mostly waits.
+            let way = OpenPaths::Allowed(FollowSymlinks::Within);
+            open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache)?;
+        }
+        Self::new(folder)
     }
 
     /// Whether inotify reports all changes below the folder, as far as its file system decides.

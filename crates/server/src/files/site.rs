@@ -6,21 +6,19 @@
 
 use super::{
     entry::{Entry, EntryOutcome},
-    index::SiteId,
+    index::{LookTarget, SiteId},
     listing::ListingJob,
-    load::WouldBlock,
-    open::{OpenPaths, OpenPurpose, open},
-    options::{FollowSymlinks, SiteError, SiteOptions},
+    load::{Checked, WouldBlock},
+    options::{SiteError, SiteOptions},
     root::{SiteRoot, locate},
     store::FileStore,
 };
 use rustix::io::Errno;
 use std::{
     io,
-    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -34,41 +32,16 @@ pub struct Site {
     pub(super) options: Arc<SiteOptions>,
     /// Configured path of the root, absolute, symbolic links kept.
     path: PathBuf,
-    /// When the root was opened; unset if the site serves single requests by the path of its root.
-    opened: OnceLock<Instant>,
+    /// When the root was opened.
+    opened: Instant,
     /// Milliseconds on the server's clock when the root's path was last followed; 0 before.
     root_checked_ms: AtomicU64,
 }
 
 impl Site {
-    /// A site whose root is not open. `path` is absolute.
+    /// A site whose root the index of `store` has. `path` is absolute.
     pub(super) fn new(store: Arc<FileStore>, id: SiteId, path: PathBuf, options: Arc<SiteOptions>) -> Self {
-        Self { store, id, options, path, opened: OnceLock::new(), root_checked_ms: AtomicU64::new(0) }
-    }
-
-    /// Opens the root, unless the root is open. See [`FileStore::open`].
-    pub(super) fn open_root(&self, cache: CacheOnly) -> Result<(), SiteError> {
-        if self.is_open() {
-            return Ok(());
-        }
-        let failed = |errno: Errno| SiteError::new(&self.path, errno);
-        let folder = locate(&self.path, cache).map_err(failed)?;
-        if cache == CacheOnly::No {
-            // Fails here if the files below could not be opened either. A core does without,
-            // because the first open for a folder mostly waits.
-            let way = OpenPaths::Allowed(FollowSymlinks::Within);
-            open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache).map_err(failed)?;
-        }
-        let root = Arc::new(SiteRoot::new(folder).map_err(failed)?);
-        self.store.lock().set_root(self.id, root);
-        let _first = self.opened.set(Instant::now());
-        Ok(())
-    }
-
-    /// Whether the root is open.
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.opened.get().is_some()
+        Self { store, id, options, path, opened: Instant::now(), root_checked_ms: AtomicU64::new(0) }
     }
 
     /// The options that say which files of the folder are served.
@@ -113,6 +86,13 @@ impl Site {
         self.store.lock().root(self.id).clone()
     }
 
+    /// The entry of `target` if a core has admitted the path; otherwise the root. Takes the lock of
+    /// the index once.
+    pub(super) fn entry_or_root(&self, target: &LookTarget) -> Result<Checked, Arc<SiteRoot>> {
+        let index = self.store.lock();
+        index.find(self.id, target).ok_or_else(|| index.root(self.id).clone())
+    }
+
     /// Checks whether the root's path leads to another folder, once per
     /// [`StoreOptions::recheck_ms`](super::StoreOptions::recheck_ms).
     pub(super) fn follow_root(&self, now_ms: u64, cache: CacheOnly) -> Result<(), WouldBlock> {
@@ -121,7 +101,7 @@ impl Site {
             return Ok(());
         }
         let recheck = Duration::from_millis(self.store.options.recheck_ms);
-        if checked_ms == 0 && self.opened.get().is_some_and(|opened| opened.elapsed() < recheck) {
+        if checked_ms == 0 && self.opened.elapsed() < recheck {
             // The open has just followed the path.
             self.root_checked_ms.store(now_ms, Ordering::Relaxed);
             return Ok(());
@@ -144,9 +124,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        if self.is_open() {
-            self.store.close(self.id);
-        }
+        self.store.close(self.id);
     }
 }
 

@@ -12,12 +12,13 @@ use super::{
     index::{Index, SiteId, WatchTree},
     memory::ContentMemory,
     options::{SiteError, SiteOptions, StoreOptions},
+    root::SiteRoot,
     site::Site,
 };
 use rustix::fs::inotify::{self, CreateFlags};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -89,16 +90,10 @@ impl FileStore {
         cache: CacheOnly,
     ) -> Result<Arc<Site>, SiteError> {
         let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
-        let site = self.unopened(path, options.into());
-        site.open_root(cache)?;
-        Ok(site)
-    }
-
-    /// A site for a single request, whose files are found by the path of the root. The root is
-    /// opened if the request needs more than a file. `path` is absolute.
-    pub(crate) fn unopened(self: &Arc<Self>, path: PathBuf, options: Arc<SiteOptions>) -> Arc<Site> {
+        let root = SiteRoot::open(&path, cache).map_err(|errno| SiteError::new(&path, errno))?;
         let id = SiteId(self.sites.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Site::new(self.clone(), id, path, options))
+        self.lock().set_root(id, Arc::new(root));
+        Ok(Arc::new(Site::new(self.clone(), id, path, options.into())))
     }
 
     /// The memory of contents.

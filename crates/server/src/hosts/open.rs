@@ -7,7 +7,7 @@
 //! `open/tests.rs`.
 
 use super::{AnswerRules, Host, Hosts, Rules, table::HostId};
-use crate::files::{Doorkeeper, FileStore, Site, SiteError, SiteOptions};
+use crate::files::{Doorkeeper, FileStore, Site, SiteError, SiteOptions, UnopenedFolder};
 use foldhash::fast::RandomState;
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use vermeil_http::Status;
@@ -82,6 +82,8 @@ pub(crate) struct OpenSites {
     store: Arc<FileStore>,
     max: usize,
     seats: Mutex<Seats>,
+    /// Number of open sites, written under the lock. Relaxed: a hint.
+    count: AtomicUsize,
     /// Number of closings. Relaxed: when the counter moves, cores check `SitePermit::closed`.
     closings: AtomicU64,
 }
@@ -98,7 +100,8 @@ struct Seats {
 impl OpenSites {
     /// An empty set for at most `max` sites of `store`.
     pub(crate) fn new(store: Arc<FileStore>, max: usize) -> Self {
-        Self { store, max: max.max(1), seats: Mutex::default(), closings: AtomicU64::new(0) }
+        let (count, closings) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { store, max: max.max(1), seats: Mutex::default(), count, closings }
     }
 
     pub(crate) fn store(&self) -> &Arc<FileStore> {
@@ -106,8 +109,9 @@ impl OpenSites {
     }
 
     /// Number of open sites.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.lock().all.len()
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Whether another site would displace one.
@@ -160,6 +164,7 @@ impl OpenSites {
         let place = seats.all.len();
         seats.by_folder.insert(folder.clone(), place);
         seats.all.push((folder.clone(), seat.clone()));
+        self.count.store(seats.all.len(), Ordering::Relaxed);
         seat
     }
 
@@ -173,6 +178,7 @@ impl OpenSites {
                 gone.push(seats.close(place));
             }
         }
+        self.count.store(seats.all.len(), Ordering::Relaxed);
         drop(seats);
         if !gone.is_empty() {
             self.closings.fetch_add(1, Ordering::Relaxed);
@@ -284,15 +290,30 @@ pub(crate) enum OpenedHost {
 pub(crate) struct OpenJob {
     open: Arc<OpenSites>,
     folder: Folder,
+    host: Met,
+}
+
+/// An open folder of a host. The folder stays open while the result is held.
+pub(crate) struct OpenedFolder {
+    host: Met,
+    seat: Arc<SitePermit>,
+}
+
+impl OpenedFolder {
+    /// The site of the folder.
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        self.seat.site()
+    }
 }
 
 impl OpenJob {
-    /// Opens the folder. The folder stays open while the caller holds the result.
+    /// Opens the folder.
     ///
     /// # Errors
     /// The folder cannot be served.
-    pub(crate) fn run(self) -> Result<Arc<SitePermit>, SiteError> {
-        self.open.open(&self.folder, CacheOnly::No)
+    pub(crate) fn run(self) -> Result<OpenedFolder, SiteError> {
+        let seat = self.open.open(&self.folder, CacheOnly::No)?;
+        Ok(OpenedFolder { host: self.host, seat })
     }
 }
 
@@ -313,9 +334,10 @@ impl CoreHosts {
         }
     }
 
-    /// A site for a single request to `host`: if opening its folder would displace another folder,
-    /// and the host is not asked for often.
-    pub(crate) fn unopened(&mut self, id: HostId, now_ms: u64) -> Option<Arc<Site>> {
+    /// The folder of a host, to stay closed for this request: if an open would displace another
+    /// folder, and the host is not asked for often.
+    pub(crate) fn unopened(&mut self, id: HostId, now_ms: u64) -> Option<UnopenedFolder> {
+        self.let_go_of_closed();
         let is_recent = self.recent.as_ref().is_some_and(|(recent, _)| *recent == id);
         if is_recent || id.is_of_route() || self.seats.contains_key(&id) || !self.open.is_full() {
             return None;
@@ -328,7 +350,8 @@ impl CoreHosts {
         let root = host.root.filter(|root| root.is_absolute())?;
         let rules = std::ptr::from_ref(host.rules).addr();
         let options = self.options.entry(rules).or_insert_with(|| options_of(host.rules));
-        Some(self.open.store().unopened(root.to_owned(), options.clone()))
+        let (store, options) = (self.open.store().clone(), options.clone());
+        Some(UnopenedFolder { store, path: root.to_owned(), options })
     }
 
     /// The hosts of the present configuration.
@@ -389,9 +412,7 @@ impl CoreHosts {
     /// Opens the site of `host`, if the open does not wait.
     #[inline]
     pub(crate) fn find(&mut self, host: HostId) -> OpenedHost {
-        if self.seen != self.open.closings() {
-            self.let_go();
-        }
+        self.let_go_of_closed();
         if let Some((recent, seat)) = &self.recent
             && *recent == host
         {
@@ -415,9 +436,19 @@ impl CoreHosts {
                 OpenedHost::Open
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                OpenedHost::Wait(OpenJob { open: self.open.clone(), folder })
+                OpenedHost::Wait(OpenJob { open: self.open.clone(), folder, host: self.met(host) })
             }
             Err(error) => OpenedHost::Failed(error),
+        }
+    }
+
+    /// Keeps a folder that another thread has opened, unless the configuration has changed or the
+    /// folder was closed again.
+    pub(crate) fn keep(&mut self, opened: &OpenedFolder) {
+        let OpenedFolder { host: Met { hosts, id }, seat } = opened;
+        if Arc::ptr_eq(&self.hosts, hosts) && !seat.closed.load(Ordering::Acquire) {
+            self.seats.insert(*id, seat.clone());
+            self.recent = Some((*id, seat.clone()));
         }
     }
 
@@ -432,7 +463,7 @@ impl CoreHosts {
             return self.find(met.id);
         }
         match Folder::of(&met.hosts, met.id) {
-            Some(folder) => OpenedHost::Wait(OpenJob { open: self.open.clone(), folder }),
+            Some(folder) => OpenedHost::Wait(OpenJob { open: self.open.clone(), folder, host: met.clone() }),
             None => OpenedHost::NoFolder,
         }
     }
@@ -449,6 +480,11 @@ impl CoreHosts {
 
     /// Drops references to closed sites. Call this about once a second, also on an idle core.
     pub(crate) fn tick(&mut self) {
+        self.let_go_of_closed();
+    }
+
+    #[inline]
+    fn let_go_of_closed(&mut self) {
         if self.seen != self.open.closings() {
             self.let_go();
         }

@@ -2,9 +2,9 @@
 //!
 //! Opens the file, reads the file and takes its state, in four system calls, and a fifth takes the
 //! state of the folder to know its siblings. No watch and no entry is made, so each such request
-//! sees the file as it is. A path that comes again within a second goes the regular way
-//! (`doorkeeper.rs`), as does everything but regular files without links on the way: folders,
-//! links, programs, large files.
+//! sees the file as it is. A missing path is answered here too, with the site's own page for 404. A
+//! path that comes again within a second goes the regular way (`doorkeeper.rs`). So does everything
+//! but regular files without links on the way: folders, links, programs, large files.
 //!
 //! The content is one state of the file: its last change was long before the read began
 //! ([`SETTLE_MS`]), or two reads with the same state before and after the second. Tested in
@@ -17,12 +17,14 @@ use super::{
         folder_facts::{FolderFacts, SiblingSet},
         index::LookTarget,
         open::{FileValidator, OpenPaths, OpenPurpose, open, state_of},
+        options::SiteOptions,
         root::SiteRoot,
         site::Site,
+        store::FileStore,
         variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
     },
     LOOKS_MAX, WouldBlock,
-    look::{caching, hash, since_epoch},
+    look::{NOT_FOUND_PAGE, caching, hash, since_epoch},
 };
 use bytes::Bytes;
 use rustix::{
@@ -37,6 +39,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
     },
+    path::Path,
     sync::Arc,
 };
 use vermeil_http::negotiate::{Choice, EncodingSet};
@@ -47,7 +50,7 @@ const FIRST_BYTES: usize = 16 * 1024;
 
 /// Largest content in bytes, if the cache keeps larger contents: each thread keeps a buffer of this
 /// size.
-const COLD_BYTES_MAX: u64 = 256 * 1024;
+pub(in super::super) const COLD_BYTES_MAX: u64 = 256 * 1024;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -63,25 +66,57 @@ enum ColdEnd {
     WouldBlock,
 }
 
-/// The entry of `path` for a single request; `None` if the regular look-up has to decide.
+/// The entry of `target` for a single request; `None` if the regular look-up has to decide.
 pub(super) fn look_up(
-    site: &Site,
-    path: &[u8],
+    root: &ColdRoot<'_>,
+    target: &LookTarget,
     now_ms: u64,
     cache: CacheOnly,
 ) -> Result<Option<Entry>, WouldBlock> {
-    let root = site.is_open().then(|| site.root());
-    match (ColdLookup { site, root, now_ms, cache }.outcome(path)) {
-        Ok(outcome) => Ok(Some(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()))),
+    let look = ColdLookup { root, now_ms, cache };
+    let outcome = match target {
+        LookTarget::Path(path) => look.outcome(path),
+        LookTarget::Hidden => look.not_found(),
+        LookTarget::NotFoundPage => Err(ColdEnd::Regular),
+    };
+    match outcome {
+        Ok(outcome) => Ok(Some(once(outcome))),
         Err(ColdEnd::WouldBlock) => Err(WouldBlock),
         Err(ColdEnd::Missing | ColdEnd::Regular) => Ok(None),
     }
 }
 
+/// An entry for a single request.
+fn once(outcome: EntryOutcome) -> Entry {
+    Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new())
+}
+
+/// The folder in which the look-up begins.
+pub(super) enum ColdRoot<'a> {
+    /// The root of an open site.
+    Open { site: &'a Site, root: Arc<SiteRoot> },
+    /// The absolute path of a folder that stays closed.
+    Path { store: &'a FileStore, path: &'a Path, options: &'a SiteOptions },
+}
+
+impl ColdRoot<'_> {
+    fn store(&self) -> &FileStore {
+        match self {
+            Self::Open { site, .. } => &site.store,
+            Self::Path { store, .. } => store,
+        }
+    }
+
+    fn options(&self) -> &SiteOptions {
+        match self {
+            Self::Open { site, .. } => &site.options,
+            Self::Path { options, .. } => options,
+        }
+    }
+}
+
 struct ColdLookup<'a> {
-    site: &'a Site,
-    /// The root of an open site. Otherwise the path of the root leads to the files.
-    root: Option<Arc<SiteRoot>>,
+    root: &'a ColdRoot<'a>,
     now_ms: u64,
     cache: CacheOnly,
 }
@@ -97,41 +132,68 @@ struct ColdFile {
 impl ColdLookup<'_> {
     fn outcome(&self, path: &[u8]) -> Result<EntryOutcome, ColdEnd> {
         if !path.ends_with(b"/") {
-            return match self.file(path) {
+            return match self.file(path, FileRole::Answer) {
                 Err(ColdEnd::Missing) => self.not_found(),
                 result => result,
             };
         }
-        for name in &self.site.options.index_names {
-            match self.file(&[path, name.as_bytes()].concat()) {
+        for name in &self.root.options().index_names {
+            match self.file(&[path, name.as_bytes()].concat(), FileRole::Answer) {
                 Err(ColdEnd::Missing) => {}
                 result => return result,
             }
         }
-        Err(ColdEnd::Regular)
+        match self.find_folder(path.strip_suffix(b"/").unwrap_or_default()) {
+            Err(ColdEnd::Missing) => self.not_found(),
+            Err(end) => Err(end),
+            // A listing, a program, or a folder that the site does not list.
+            Ok(()) => Err(ColdEnd::Regular),
+        }
     }
 
     fn not_found(&self) -> Result<EntryOutcome, ColdEnd> {
-        if self.root.is_none() {
-            return Err(ColdEnd::Regular);
-        }
-        match self.site.resolved(&LookTarget::NotFoundPage, self.now_ms, self.cache) {
-            Ok(page) => Ok(EntryOutcome::NotFound(NotFound { page: Some(page.entry) })),
-            Err(WouldBlock) => Err(ColdEnd::WouldBlock),
-        }
+        let page = match self.root {
+            ColdRoot::Open { site, .. } => {
+                match site.resolved(&LookTarget::NotFoundPage, self.now_ms, self.cache) {
+                    Ok(page) => Some(page.entry),
+                    Err(WouldBlock) => return Err(ColdEnd::WouldBlock),
+                }
+            }
+            ColdRoot::Path { .. } => {
+                match self.file(&[b"/", NOT_FOUND_PAGE].concat(), FileRole::NotFoundPage) {
+                    Ok(page) => Some(Arc::new(once(page))),
+                    Err(ColdEnd::Missing) => {
+                        // The operator has to learn of a missing folder, from the regular look-up.
+                        self.find_folder(b"").map_err(|end| match end {
+                            ColdEnd::Missing => ColdEnd::Regular,
+                            end => end,
+                        })?;
+                        None
+                    }
+                    Err(end) => return Err(end),
+                }
+            }
+        };
+        Ok(EntryOutcome::NotFound(NotFound { page }))
+    }
+
+    /// Whether the folder at `path`, without a slash at its end, exists.
+    fn find_folder(&self, path: &[u8]) -> Result<(), ColdEnd> {
+        let (base, at, way) = self.place(path);
+        open(base, &at, OpenPurpose::LocatingFolder, way, self.cache).map(drop).map_err(ended)
     }
 
     /// The file at `path`, which begins with a slash.
-    fn file(&self, path: &[u8]) -> Result<EntryOutcome, ColdEnd> {
-        if self.site.options.programs.include(path) {
+    fn file(&self, path: &[u8], role: FileRole) -> Result<EntryOutcome, ColdEnd> {
+        if self.root.options().programs.include(path) {
             return Err(ColdEnd::Regular);
         }
         let original = self.read(path)?;
-        let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
+        let lag_ms = i64::try_from(self.root.store().options.sibling_lag_ms_max).unwrap_or(i64::MAX);
         let mut siblings = Vec::new();
         for (coding, suffix) in self.siblings(path)?.to_look_for() {
             let sibling = [path, suffix].concat();
-            if self.site.options.programs.include(&sibling) {
+            if self.root.options().programs.include(&sibling) {
                 continue;
             }
             match self.read(&sibling) {
@@ -150,7 +212,7 @@ impl ColdLookup<'_> {
         for (coding, _) in &siblings {
             codings = codings.with(*coding);
         }
-        let variant = |coding, file| self.variant(path, coding, varies, file);
+        let variant = |coding, file| self.variant((path, role), coding, varies, file);
         Ok(EntryOutcome::File(FileEntry {
             identity: variant(Choice::Identity, original),
             siblings: siblings.into_iter().map(|(coding, file)| variant(coding, file)).collect(),
@@ -158,10 +220,16 @@ impl ColdLookup<'_> {
         }))
     }
 
-    fn variant(&self, path: &[u8], coding: Choice, varies: Varies, file: ColdFile) -> Variant {
+    fn variant(
+        &self,
+        (path, role): (&[u8], FileRole),
+        coding: Choice,
+        varies: Varies,
+        file: ColdFile,
+    ) -> Variant {
         let ColdFile { bytes, validator, read_ms } = file;
-        let is_dated = validator.modified.ms_ago(read_ms) >= self.site.store.settle_ms;
-        let options = &self.site.options;
+        let is_dated = validator.modified.ms_ago(read_ms) >= self.root.store().settle_ms;
+        let options = self.root.options();
         let media_type = media_type(path, &options.types);
         Variant::new(VariantParts {
             caching: caching(options, &media_type),
@@ -169,7 +237,7 @@ impl ColdLookup<'_> {
             validator,
             coding,
             varies,
-            role: FileRole::Answer,
+            role,
             media_type,
             tag: TagSource::Content(hash(&bytes)),
             probe: 0,
@@ -185,7 +253,7 @@ impl ColdLookup<'_> {
         let folder = &path[..name_at];
         let (base, at, way) = self.place(folder);
         let seen = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
-        let facts = &self.site.store.facts;
+        let facts = &self.root.store().facts;
         if let Some(siblings) = facts.find(&seen) {
             return Ok(siblings);
         }
@@ -203,9 +271,13 @@ impl ColdLookup<'_> {
 
     /// The arguments of an open for `path`, which begins with a slash or is empty for the root.
     fn place(&self, path: &[u8]) -> (BorrowedFd<'_>, Vec<u8>, OpenPaths) {
-        match &self.root {
-            Some(root) => (root.as_fd(), path.get(1..).unwrap_or_default().to_vec(), OpenPaths::Plain),
-            None => (CWD, [self.site.path().as_os_str().as_bytes(), path].concat(), OpenPaths::WithoutLinks),
+        match self.root {
+            ColdRoot::Open { root, .. } => {
+                (root.as_fd(), path.get(1..).unwrap_or_default().to_vec(), OpenPaths::Plain)
+            }
+            ColdRoot::Path { path: root, .. } => {
+                (CWD, [root.as_os_str().as_bytes(), path].concat(), OpenPaths::WithoutLinks)
+            }
         }
     }
 
@@ -214,9 +286,7 @@ impl ColdLookup<'_> {
         let (base, at, way) = self.place(path);
         let file = match open(base, &at, OpenPurpose::Reading, way, self.cache) {
             Ok(file) => File::from(file),
-            Err(Errno::NOENT | Errno::NOTDIR) => return Err(ColdEnd::Missing),
-            Err(Errno::AGAIN) => return Err(ColdEnd::WouldBlock),
-            Err(_) => return Err(ColdEnd::Regular),
+            Err(errno) => return Err(ended(errno)),
         };
         BUFFER.with_borrow_mut(|buffer| {
             let mut before = None;
@@ -244,7 +314,7 @@ impl ColdLookup<'_> {
         if buffer.len() < FIRST_BYTES {
             buffer.resize(FIRST_BYTES, 0);
         }
-        let bytes_max = self.site.store.options.content_file_bytes_max.min(COLD_BYTES_MAX);
+        let bytes_max = self.root.store().options.content_file_bytes_max.min(COLD_BYTES_MAX);
         let mut have = self.read_at(file, buffer, 0)?;
         loop {
             let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
@@ -284,6 +354,15 @@ impl ColdLookup<'_> {
                 Err(_) => return Err(ColdEnd::Regular),
             }
         }
+    }
+}
+
+/// The end of a look-up whose open failed.
+fn ended(errno: Errno) -> ColdEnd {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => ColdEnd::Missing,
+        Errno::AGAIN => ColdEnd::WouldBlock,
+        _ => ColdEnd::Regular,
     }
 }
 

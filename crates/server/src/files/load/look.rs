@@ -36,7 +36,7 @@ use vermeil_http::{
 use vermeil_io::{CacheOnly, start_writeback};
 
 /// The site's own page for a 404, below the root.
-const NOT_FOUND_PAGE: &[u8] = b"404.html";
+pub(super) const NOT_FOUND_PAGE: &[u8] = b"404.html";
 
 /// Number of attempts to watch a folder that changes meanwhile. After that, each use checks its
 /// paths again. Guess, as for `LOOKS_MAX`.

@@ -1,6 +1,7 @@
 //! Paths that were not asked for lately: looked up without entry and watch, and right at each use.
 
 use super::*;
+use crate::files::load::COLD_BYTES_MAX;
 
 /// A world in which the requests of a path are a window apart.
 fn next_window(world: &mut FilesWorld) {
@@ -105,54 +106,52 @@ fn old_file_is_read_once() {
     assert_eq!(describe(&world.get_once("/src/answer.rs")), large);
 }
 
+/// The result of a look-up in a folder that stays closed; `None` if the folder has to be opened.
+fn unopened(world: &mut FilesWorld, root: &Path, path: &str) -> Option<String> {
+    let store = world.cache.store().clone();
+    let folder = UnopenedFolder { store, path: root.to_owned(), options: Arc::default() };
+    let job = world.cache.look_past(folder, path.as_bytes(), world.now_ms).expect("a path");
+    let entry = job.try_now().unwrap_or_else(|WouldBlock| job.run())?;
+    Some(describe(&EntryHandle::from(entry)))
+}
+
 #[test]
-fn unopened_site_serves_files_and_opens_for_the_rest() {
+fn unopened_folder_answers_files_and_missing_paths() {
     let mut world = FilesWorld::new();
     world.write("a/page", "page");
     world.write("a/index.html", "index");
     world.write("list/x", "x");
-    let store = world.cache.store().clone();
-    world.site = store.unopened(world.root.clone(), Arc::default());
-    let before = store.usage();
-    let look = |world: &mut FilesWorld, path: &str| {
-        let Lookup::Miss(mut job) = world.cache.look_past(&world.site, path.as_bytes(), world.now_ms) else {
-            panic!("a miss")
-        };
-        match job.try_unopened() {
-            Ok(found) => found.map(|loaded| describe(&world.cache.insert(loaded))),
-            Err(WouldBlock) => Some(describe(&world.cache.insert(job.run()))),
-        }
-    };
-    assert_eq!(look(&mut world, "/a/page").as_deref(), Some("page"));
-    assert_eq!(look(&mut world, "/a/").as_deref(), Some("index"));
-    assert_eq!(store.usage(), before, "nothing is left open");
-    for (path, expected) in [("/list/", "listing"), ("/a", "-> /a/"), ("/nothing", "404")] {
-        if let Some(found) = look(&mut world, path) {
-            assert_eq!(found, expected, "{path}");
-        }
-        assert_eq!(world.text(path), expected);
+    world.write("large", &"x".repeat(COLD_BYTES_MAX as usize + 1));
+    std::os::unix::fs::symlink("a/page", world.at("link")).unwrap();
+    let (root, store) = (world.root.clone(), world.cache.store().clone());
+    let before = (store.usage(), store.evictions());
+    let mut look = |path: &str| unopened(&mut world, &root, path);
+    assert_eq!(look("/a/page").as_deref(), Some("page"));
+    assert_eq!(look("/a/").as_deref(), Some("index"));
+    for missing in ["/nothing", "/a/nothing", "/nothing/", "/a/page/", "/a/page/x", "/.hidden"] {
+        assert_eq!(look(missing).as_deref(), Some("404"), "{missing}");
     }
+    for regular in ["/list/", "/a", "/link", "/large"] {
+        assert_eq!(look(regular), None, "{regular}");
+    }
+    fs::write(root.join("404.html"), "sorry").unwrap();
+    for missing in ["/nothing", "/nothing/", "/.hidden"] {
+        assert_eq!(look(missing).as_deref(), Some("404 sorry"), "{missing}");
+    }
+    assert_eq!((store.usage(), store.evictions()), before, "nothing was opened, no core has to sweep");
 }
 
 #[test]
-fn unopened_site_follows_no_link() {
+fn unopened_folder_follows_no_link() {
     let mut world = FilesWorld::new();
-    fs::write(world.root.with_file_name("secret"), "outside").unwrap();
-    std::os::unix::fs::symlink("../secret", world.at("far")).unwrap();
-    std::os::unix::fs::symlink("root", world.root.with_file_name("link")).unwrap();
+    let root = world.root.clone();
+    std::os::unix::fs::symlink("root", root.with_file_name("link")).unwrap();
     world.write("page", "inside");
-    let store = world.cache.store().clone();
-    for (root, path, expected) in [
-        (world.root.clone(), "/far", "403"),
-        (world.root.clone(), "/page", "inside"),
-        (world.root.with_file_name("link"), "/page", "inside"),
-        (world.root.with_file_name("nothing"), "/page", "404"),
-    ] {
-        let site = store.unopened(root, Arc::default());
-        let Lookup::Miss(job) = world.cache.look_past(&site, path.as_bytes(), world.now_ms) else {
-            panic!("a miss")
-        };
-        let handle = world.cache.insert(job.run());
-        assert_eq!(describe(&handle), expected, "{path}");
+    assert_eq!(unopened(&mut world, &root, "/page").as_deref(), Some("inside"));
+    for path in ["/page", "/nothing", "/.hidden"] {
+        for root in ["link", "nothing"] {
+            let root = world.root.with_file_name(root);
+            assert_eq!(unopened(&mut world, &root, path), None, "{path} in {}", root.display());
+        }
     }
 }

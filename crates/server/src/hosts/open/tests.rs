@@ -150,3 +150,37 @@ fn waiting_answer_keeps_rules_of_each_configuration() {
         core.set_hosts(with_page(next));
     }
 }
+
+#[test]
+fn closed_folder_is_served_by_path() {
+    let world = OpenWorld::new(3, 2);
+    let [mut core, mut other] = [world.core(), world.core()];
+    world.site(&mut core, 0);
+    world.site(&mut other, 1);
+    assert!(core.unopened(world.host(0), 0).is_none(), "the folder is open");
+    // The other core's opens close the folder.
+    for i in [2, 1, 2, 1] {
+        world.site(&mut other, i);
+    }
+    assert!(core.seats.values().all(|seat| seat.closed.load(Ordering::Relaxed)));
+    assert!(core.unopened(world.host(0), 0).is_some());
+    assert!(core.seats.is_empty() && core.recent.is_none());
+}
+
+#[test]
+fn request_that_opened_its_folder_counts_once() {
+    let world = OpenWorld::new(2, 1);
+    let mut core = world.core();
+    world.site(&mut core, 0);
+    let host = world.host(1);
+    for _ in 0..OPENED_REQUESTS - 1 {
+        assert!(core.unopened(host, 0).is_some());
+    }
+    let folder = Folder::of(&world.hosts, host).unwrap();
+    let job = OpenJob { open: world.open.clone(), folder, host: core.met(host) };
+    core.keep(&job.run().unwrap());
+    assert!(core.unopened(host, 0).is_none(), "the folder is open");
+    assert!(matches!(core.find(host), OpenedHost::Open));
+    let hash = core.seats.hasher().hash_one(host);
+    assert_eq!(core.doorkeeper.count(hash, 0), OPENED_REQUESTS, "this count is the next one");
+}

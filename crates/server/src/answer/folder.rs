@@ -1,0 +1,133 @@
+//! From a request to the folder of its host, which is open or stays closed.
+//!
+//! A folder stays closed while its host is rarely asked for and every place for an open folder is
+//! taken. Files and missing paths are then answered by the path of the folder. For the rest the
+//! folder is opened. Tested through the binary (`crates/cli/tests/e2e/hosts.rs`).
+
+use super::{Answer, Deferred, error, found, not_served, resolved};
+use crate::{
+    core_context::CoreContext,
+    exchange::AnswerHead,
+    files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder},
+    hosts::{HostId, OpenedHost},
+};
+use vermeil::now_ms;
+use vermeil_http::{Request, Status};
+
+/// Answers `request` from the folder of `host`.
+pub(super) fn files(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let now_ms = now_ms();
+    if let Some(folder) = local.hosts.unopened(host, now_ms)
+        && let Some(answer) = unopened(local, host, folder, request, head, now_ms, out)
+    {
+        return answer;
+    }
+    by_folder(local, host, request, head, out)
+}
+
+/// Answers `request` from the folder of `host`, which is opened if necessary.
+fn by_folder(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    match local.hosts.find(host) {
+        OpenedHost::Open => {}
+        OpenedHost::NoFolder => return error(local, Status::NotFound, b"", head, out),
+        OpenedHost::Wait(job) => return Answer::Slow(Deferred::Open(job)),
+        OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
+    }
+    let CoreContext { hosts, cache, .. } = local;
+    let handle = match cache.lookup(hosts.site(), request.target.path, now_ms()) {
+        // A clone writes a counter of this core only.
+        Lookup::Hit(handle) => handle.clone(),
+        Lookup::Never(status) => return error(local, status, b"", head, out),
+        Lookup::Miss(mut job) => match job.try_now() {
+            Ok(loaded) => cache.insert(loaded),
+            Err(_) => return Answer::Slow(Deferred::Resolve(job)),
+        },
+    };
+    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } | EntryOutcome::NotFound(_) =
+        handle.outcome()
+    {
+        let site = hosts.site().clone();
+        return found(local, host, &site, request, &handle, head, out);
+    }
+    resolved(local, request, &handle, head, out)
+}
+
+/// Answers `request` from a `folder` that stays closed; `None` if the folder has to be opened.
+fn unopened(
+    local: &mut CoreContext,
+    host: HostId,
+    folder: UnopenedFolder,
+    request: &Request<'_>,
+    head: AnswerHead,
+    now_ms: u64,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    let job = match local.cache.look_past(folder, request.target.path, now_ms) {
+        Ok(job) => job,
+        Err(status) => return Some(error(local, status, b"", head, out)),
+    };
+    match job.try_now() {
+        Ok(entry) => Some(by_entry(local, host, request, entry?, head, out)),
+        Err(_) => Some(Answer::Slow(Deferred::ResolveUnopened(job))),
+    }
+}
+
+/// Answers `request`, whose path has been resolved to `entry` in a folder that stays closed. The
+/// folder is opened if the entry is missing, because then only an open folder can answer.
+pub(crate) fn by_unopened_folder(
+    local: &mut CoreContext,
+    request: &Request<'_>,
+    entry: Option<Entry>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    // A reload may have taken the host away meanwhile.
+    let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
+        return error(local, Status::MisdirectedRequest, b"", head, out);
+    };
+    match entry {
+        Some(entry) => by_entry(local, host, request, entry, head, out),
+        None => by_folder(local, host, request, head, out),
+    }
+}
+
+fn by_entry(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    entry: Entry,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let handle = EntryHandle::from(entry);
+    match tried(local, host, request, handle.outcome(), head) {
+        Some(answer) => answer,
+        None => resolved(local, request, &handle, head, out),
+    }
+}
+
+/// The look-up of other paths, if `request` names nothing and `host` has such paths.
+pub(super) fn tried(
+    local: &CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    outcome: &EntryOutcome,
+    head: AnswerHead,
+) -> Option<Answer> {
+    let is_missing = matches!(outcome, EntryOutcome::NotFound(_));
+    let rules = local.hosts.hosts().host(host).rules;
+    (is_missing && rules.has_candidates(request, head.asked(request)))
+        .then(|| Answer::Slow(Deferred::Try(local.hosts.met(host))))
+}
