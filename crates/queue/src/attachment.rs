@@ -192,8 +192,8 @@ impl<C: DriverCore, T> Attachment<C, T> {
     }
 
     /// The asked core has taken the object out of its driver, or a core does not attach an object
-    /// that it has claimed. `waiters` returns the tasks that wait in the object; its second argument
-    /// tells in which directions a task has asked.
+    /// that it has claimed. `waiters` returns the tasks that wait in the object. Its second
+    /// argument tells in which directions a task has asked.
     pub fn detached(
         &self,
         mut object: T,

@@ -70,7 +70,8 @@ pub(crate) enum Bug {
     LeaveAddress,
     /// A drop between two drivers leaves no mark, so the socket stays open.
     DropDuringMove,
-    /// A task that waits in the driver is not woken if another task has asked in the same direction.
+    /// A task that waits in the driver is not woken if another task has asked in the same
+    /// direction.
     ForgetOwnWaiter,
 }
 

@@ -249,8 +249,8 @@ impl TcpStream {
     }
 
     /// Appends received bytes to `buffer`, without a wait and beside the budget of the task. `None`
-    /// means that nothing has arrived, and `Some(0)` is the end of the stream. In contrast, a pending
-    /// [`poll_recv`](Self::poll_recv) tells nothing about the socket.
+    /// means that nothing has arrived, and `Some(0)` is the end of the stream. In contrast, a
+    /// pending [`poll_recv`](Self::poll_recv) tells nothing about the socket.
     ///
     /// # Errors
     /// The error of recv(2); off a core; `ResourceBusy` while a task waits here; `WouldBlock` while

@@ -276,8 +276,8 @@ mod tests {
         );
     }
 
-    /// Regression: each look at a color added the whole wait of the color, so a thief that looked at
-    /// many colors explored without a bound.
+    /// Regression: each look at a color added the whole wait of the color, so a thief that looked
+    /// at many colors explored without a bound.
     #[test]
     fn waits_at_the_same_time_pay_once() {
         let long = StealCandidate {

@@ -198,8 +198,8 @@ impl Stealing {
             && color.has_rested(steal_ns)
     }
 
-    /// Whether [`hands_over`](Self::hands_over) may answer yes for a color with `queued_ns`, whatever
-    /// the wait and the sleeping core. Needs neither the time nor the sleeping core.
+    /// Whether [`hands_over`](Self::hands_over) may answer yes for a color with `queued_ns`,
+    /// whatever the wait and the sleeping core. Needs neither the time nor the sleeping core.
     #[inline]
     pub fn may_hand_over(self, queued_ns: u64, owner: &CoreLoad, wake_ns: u64) -> bool {
         self == Self::Learned && queued_ns.max(owner.backlog_ns() / 2) > wake_ns

@@ -190,8 +190,8 @@ impl Detached {
         sends || reads && !asking[0] || writes && !asking[1]
     }
 
-    /// Takes the wakers of the tasks that wait in `directions`: reading, writing. The tasks poll the
-    /// object again after their wake-up.
+    /// Takes the wakers of the tasks that wait in `directions`: reading, writing. After their
+    /// wake-up the tasks poll the object again.
     pub fn take_waiters(&mut self, directions: [bool; 2]) -> [Option<Waker>; 2] {
         let (reader, writer) = match &mut self.0 {
             DetachedObject::Stream(stream) => (&mut stream.reader, Some(&mut stream.writer)),

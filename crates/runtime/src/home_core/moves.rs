@@ -103,8 +103,8 @@ impl Moves {
         self.with_calls(|calls| calls.stops_listening = true);
     }
 
-    /// Closes an object that no driver gets any more. A peer that misses a queued send sees a reset,
-    /// so that the peer does not mistake the bytes so far for all bytes.
+    /// Closes an object that no driver gets any more. A peer that misses a queued send sees a
+    /// reset, so that the peer does not mistake the bytes so far for all bytes.
     pub(crate) fn close(&self, object: Detached) {
         if self.has_calls() && self.with_calls(|calls| calls.send.is_some()) {
             object.reset_when_closed();
