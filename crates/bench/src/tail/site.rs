@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use vermeil_programs::kernel::zipf::Zipf;
 
 use crate::probe::ProbeTarget;
 use crate::size::BenchSize;
@@ -16,6 +17,12 @@ use crate::{BenchError, BenchResult};
 /// The exponent of the popular files' part, as measured for pages of web sites (Breslau and others,
 /// "Web Caching and Zipf-like Distributions", 1999).
 const ZIPF: f64 = 0.9;
+
+/// The seed of every sequence.
+const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A prime that divides no number of hosts or files.
+const STRIDE: usize = 7_919;
 
 /// A random part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,23 +155,10 @@ impl TailSite {
     /// Draws the numbers of the requested hosts or files.
     fn draw(&self, size: BenchSize) -> BenchResult<()> {
         let draws = if size == BenchSize::Full { 400_000 } else { 2_000 };
-        let mut random = SequenceRandom(0x9E37_79B9_7F4A_7C15);
-        let shares = match self.work {
-            TailWork::Hosts | TailWork::Files => Vec::new(),
-            TailWork::Popular => cumulative_zipf(self.count),
-        };
-        // Files of one popularity are in different folders.
-        let places = shuffled(self.count, &mut random);
+        let skew = if self.work == TailWork::Popular { ZIPF } else { 0.0 };
         let mut text = String::with_capacity(7 * draws);
-        for _ in 0..draws {
-            let number = match shares.last() {
-                None => (random.unit() * self.count as f64) as usize,
-                Some(sum) => {
-                    let drawn = random.unit() * sum;
-                    places[shares.partition_point(|&share| share < drawn).min(self.count - 1)]
-                }
-            };
-            let _infallible = writeln!(text, "{number}");
+        for key in Zipf::new(self.count as u32, skew).draw(SEED, draws) {
+            let _infallible = writeln!(text, "{}", place(key as usize, self.count));
         }
         let path = self.sequence();
         fs::write(&path, text).map_err(BenchError::path("write", &path))
@@ -204,35 +198,10 @@ end
     }
 }
 
-/// The sums of the shares of 1 to `count` by Zipf's law.
-fn cumulative_zipf(count: usize) -> Vec<f64> {
-    let mut sum = 0.0;
-    let add = |rank: usize| {
-        sum += (rank as f64).powf(-ZIPF);
-        sum
-    };
-    (1..=count).map(add).collect()
-}
-
-fn shuffled(count: usize, random: &mut SequenceRandom) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..count).collect();
-    for place in (1..count).rev() {
-        places.swap(place, (random.unit() * (place + 1) as f64) as usize);
-    }
-    places
-}
-
-/// A generator of random numbers (xorshift64*, Marsaglia 2003).
-struct SequenceRandom(u64);
-
-impl SequenceRandom {
-    /// A number from 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// The place of the `key`th most popular of `count` files. Files of one popularity are in different
+/// folders.
+fn place(key: usize, count: usize) -> usize {
+    key * STRIDE % count
 }
 
 #[cfg(test)]
@@ -240,14 +209,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_file_has_its_own_place() {
+        for work in TailWork::ALL {
+            for size in [BenchSize::Full, BenchSize::Smoke] {
+                let count = work.count(size);
+                let mut places: Vec<usize> = (0..count).map(|key| place(key, count)).collect();
+                let folders: Vec<usize> = places[..10].iter().map(|place| place / FOLDER_FILES).collect();
+                assert!(work == TailWork::Hosts || folders.windows(2).all(|pair| pair[0] != pair[1]));
+                places.sort_unstable();
+                assert!(places.iter().copied().eq(0..count));
+            }
+        }
+    }
+
+    #[test]
     fn popular_files_take_most_requests() {
-        let shares = cumulative_zipf(200_000);
-        let share = shares[1_999] / shares[199_999];
-        assert!((0.4..0.6).contains(&share), "the first percent takes {share}");
-        let mut random = SequenceRandom(1);
-        let mut places = shuffled(1_000, &mut random);
-        assert_ne!(places[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        places.sort_unstable();
-        assert!(places.iter().copied().eq(0..1_000));
+        let keys = Zipf::new(200_000, ZIPF).draw(SEED, 100_000);
+        let popular = keys.iter().filter(|&&key| key < 2_000).count();
+        assert!((40_000..60_000).contains(&popular), "the first percent takes {popular} of 100,000");
     }
 }
