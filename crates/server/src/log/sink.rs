@@ -74,16 +74,36 @@ pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
 
 /// The open end of the log.
 #[derive(Debug)]
-pub(super) struct LogSink {
-    opener: Opener,
-    /// `None` for standard output, which cannot be reopened.
-    path: Option<PathBuf>,
-    /// `None` while the file cannot be opened.
-    file: Option<File>,
+pub(super) enum LogSink {
+    /// A descriptor shared with other processes, for example standard output. It cannot be reopened.
+    Inherited(LogFile),
+    /// A file that has a path; `open` is `None` while the file cannot be opened.
+    Named { path: PathBuf, opener: Opener, open: Option<LogFile> },
+    /// A daemon keeps the log.
+    Daemon(DatagramSink),
+}
+
+/// An open file of a log.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    file: File,
     /// Whether to poll before each write.
     may_block: bool,
-    /// Set if a daemon keeps the log.
-    daemon: Option<DatagramSink>,
+}
+
+impl LogFile {
+    fn new(file: File) -> io::Result<Self> {
+        let may_block = !file.metadata()?.is_file();
+        Ok(Self { file, may_block })
+    }
+
+    /// Writes some of `bytes`. `None` if no reader takes the bytes within `wait`.
+    fn write(&mut self, bytes: &[u8], wait: Duration) -> Option<io::Result<usize>> {
+        if !self.may_block {
+            return Some(self.file.write(bytes));
+        }
+        is_writable(&self.file, wait).then(|| self.file.write(in_one_piece(bytes)))
+    }
 }
 
 impl LogSink {
@@ -93,16 +113,13 @@ impl LogSink {
 
     /// A sink on a descriptor shared with other processes.
     pub(super) fn inherited(end: OwnedFd) -> io::Result<Self> {
-        let file = File::from(end);
-        let may_block = !file.metadata()?.is_file();
-        Ok(Self { opener: Opener::default(), path: None, file: Some(file), may_block, daemon: None })
+        LogFile::new(File::from(end)).map(Self::Inherited)
     }
 
     /// Opens `path` for appending. A FIFO without a reader is no error, because the sink opens it
     /// later.
     pub(super) fn file(path: &Path, opener: Opener) -> io::Result<Self> {
-        let mut sink =
-            Self { opener, path: Some(path.to_owned()), file: None, may_block: false, daemon: None };
+        let mut sink = Self::Named { path: path.to_owned(), opener, open: None };
         match sink.reopen() {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) => Err(error),
             _ => Ok(sink),
@@ -111,28 +128,26 @@ impl LogSink {
 
     /// A sink to the daemon whose socket is `path`. The daemon need not run yet.
     pub(super) fn daemon(path: &Path, protocol: LogProtocol) -> io::Result<Self> {
-        let daemon = Some(DatagramSink::new(path, protocol)?);
-        Ok(Self { opener: Opener::default(), path: None, file: None, may_block: false, daemon })
+        DatagramSink::new(path, protocol).map(Self::Daemon)
     }
 
-    /// Opens the path again. On failure the old file stays. Does nothing for standard output.
+    /// Opens the path again. On failure the old file stays. Does nothing for a sink without a path.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let file = (self.opener.0)(path)?;
-        self.may_block = !file.metadata()?.is_file();
-        self.file = Some(file);
+        if let Self::Named { path, opener, open } = self {
+            *open = Some(LogFile::new((opener.0)(path)?)?);
+        }
         Ok(())
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.file.is_some() || self.daemon.is_some()
+        !matches!(self, Self::Named { open: None, .. })
     }
 
     /// Whether the path no longer names the open file, because the file was renamed, removed or
     /// replaced.
     pub(super) fn has_moved(&self) -> bool {
-        let (Some(path), Some(file)) = (&self.path, &self.file) else { return false };
-        match (std::fs::metadata(path), file.metadata()) {
+        let Self::Named { path, open: Some(open), .. } = self else { return false };
+        match (std::fs::metadata(path), open.file.metadata()) {
             (Ok(named), Ok(open)) => (named.dev(), named.ino()) != (open.dev(), open.ino()),
             (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
             (_, Err(_)) => false,
@@ -141,33 +156,27 @@ impl LogSink {
 
     /// Writes some of `bytes`, which must not be empty; waits at most `wait` for a reader.
     pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> SinkProgress {
-        if let Some(daemon) = &mut self.daemon {
-            return match daemon.write(bytes, wait) {
-                Ok(sent) => SinkProgress::Wrote(sent),
-                Err(error) => self.failed(error),
-            };
-        }
-        let Some(file) = &mut self.file else {
-            return SinkProgress::Failed(io::ErrorKind::NotConnected.into());
+        let written = match self {
+            Self::Daemon(daemon) => Some(daemon.write(bytes, wait)),
+            Self::Inherited(open) | Self::Named { open: Some(open), .. } => open.write(bytes, wait),
+            Self::Named { open: None, .. } => Some(Err(io::ErrorKind::NotConnected.into())),
         };
-        let mut piece = bytes;
-        if self.may_block {
-            if !is_writable(file, wait) {
-                return SinkProgress::Stuck;
-            }
-            piece = in_one_piece(bytes);
-        }
-        match file.write(piece) {
-            Ok(0) => SinkProgress::Failed(io::ErrorKind::WriteZero.into()),
-            Ok(written) => SinkProgress::Wrote(written),
-            Err(error) => self.failed(error),
+        match written {
+            None => SinkProgress::Stuck,
+            Some(Ok(0)) => SinkProgress::Failed(io::ErrorKind::WriteZero.into()),
+            Some(Ok(written)) => SinkProgress::Wrote(written),
+            Some(Err(error)) => self.failed(error),
         }
     }
 
     /// Removes the last `count` bytes written to a file, unless another process has written since.
     /// Returns whether the removal worked.
     pub(super) fn take_back(&mut self, count: usize) -> bool {
-        let Some(file) = self.file.as_mut().filter(|_| count > 0 && !self.may_block) else { return false };
+        let (Self::Inherited(open) | Self::Named { open: Some(open), .. }) = self else { return false };
+        if count == 0 || open.may_block {
+            return false;
+        }
+        let file = &mut open.file;
         let taken = file.stream_position().and_then(|end| {
             let is_last = file.metadata()?.len() == end;
             match end.checked_sub(count as u64).filter(|_| is_last) {
@@ -179,12 +188,12 @@ impl LogSink {
     }
 
     fn failed(&mut self, error: io::Error) -> SinkProgress {
-        match error.kind() {
-            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => SinkProgress::Stuck,
-            io::ErrorKind::BrokenPipe if self.path.is_none() && self.daemon.is_none() => SinkProgress::Gone,
-            io::ErrorKind::BrokenPipe => {
+        match (error.kind(), self) {
+            (io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock, _) => SinkProgress::Stuck,
+            (io::ErrorKind::BrokenPipe, Self::Inherited(_)) => SinkProgress::Gone,
+            (io::ErrorKind::BrokenPipe, Self::Named { open, .. }) => {
                 // The next reader of the FIFO needs a new descriptor.
-                self.file = None;
+                *open = None;
                 SinkProgress::Failed(error)
             }
             _ => SinkProgress::Failed(error),
@@ -194,10 +203,10 @@ impl LogSink {
 
 impl fmt::Display for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.path, &self.daemon) {
-            (Some(path), _) => write!(f, "the access log {}", path.display()),
-            (None, Some(daemon)) => daemon.fmt(f),
-            (None, None) => f.write_str("the access log on standard output"),
+        match self {
+            Self::Named { path, .. } => write!(f, "the access log {}", path.display()),
+            Self::Daemon(daemon) => daemon.fmt(f),
+            Self::Inherited(_) => f.write_str("the access log on standard output"),
         }
     }
 }
