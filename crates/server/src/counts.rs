@@ -26,7 +26,8 @@ const STATUS_MIN: u16 = 100;
 const STATUSES: usize = 500;
 
 /// Hosts that a core counts one by one. At the bound the core adds the counts of the quieter half
-/// to [`OTHERS`]. Guess: far more than a status shows, and some 300 KB.
+/// to [`OTHERS`], and counts these hosts from zero again (`status/shown_hosts.rs`). Guess: far more
+/// than a status shows, and some 300 KB.
 const HOSTS_COUNTED_MAX: usize = 4096;
 
 /// The name of a host that has no name, and answers requests for unknown names.
@@ -99,6 +100,13 @@ struct CountedHosts {
     /// The host of the last answer, because the next answer is mostly of the same host.
     recent: Option<(HostId, usize)>,
     others: HostCounts,
+}
+
+/// Requests and bytes of bodies of a core.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AnswerTotals {
+    pub(crate) requests: u64,
+    pub(crate) body_bytes: u64,
 }
 
 /// A copy of a core's counts.
@@ -181,6 +189,11 @@ impl RequestCounts {
         self.hosts.recent = None;
     }
 
+    /// Requests and bytes of bodies.
+    pub(crate) fn totals(&self) -> AnswerTotals {
+        AnswerTotals { requests: self.answers.requests(), body_bytes: self.answers.body_bytes }
+    }
+
     pub(crate) fn snapshot(&self) -> CountsSnapshot {
         CountsSnapshot {
             answers: self.answers.clone(),
@@ -251,6 +264,13 @@ impl HostCounts {
         self.errors += other.errors;
         self.body_bytes += other.body_bytes;
     }
+
+    /// Raises each count to the count of `other`, if that is higher.
+    pub(crate) fn raise(&mut self, other: &Self) {
+        self.requests = self.requests.max(other.requests);
+        self.errors = self.errors.max(other.errors);
+        self.body_bytes = self.body_bytes.max(other.body_bytes);
+    }
 }
 
 impl CountedHosts {
@@ -308,15 +328,19 @@ impl CountedHosts {
 }
 
 impl CountsSnapshot {
-    /// Adds the counts of another core.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.answers.add(&other.answers);
-        self.others.add(&other.others);
-        let mut by_name: HashMap<Arc<str>, HostCounts, RandomState> = self.hosts.drain(..).collect();
-        for (name, counts) in &other.hosts {
-            by_name.entry(name.clone()).or_default().add(counts);
+    /// The sum of the counts of cores.
+    pub(crate) fn sum<'c>(cores: impl IntoIterator<Item = &'c Self>) -> Self {
+        let mut sum = Self::default();
+        let mut hosts: HashMap<Arc<str>, HostCounts, RandomState> = HashMap::default();
+        for core in cores {
+            sum.answers.add(&core.answers);
+            sum.others.add(&core.others);
+            for (name, counts) in &core.hosts {
+                hosts.entry(name.clone()).or_default().add(counts);
+            }
         }
-        self.hosts = by_name.into_iter().collect();
+        sum.hosts = hosts.into_iter().collect();
+        sum
     }
 
     /// The counts of the `max` busiest hosts, the busiest first. The other hosts are added to
@@ -361,8 +385,7 @@ mod tests {
             (0..times).for_each(|_| count(&mut counts, &hosts, name, SENT));
         }
         count(&mut counts, &hosts, "c.example", Sent { status: 502, body_bytes: 1 });
-        let mut sum = counts.snapshot();
-        sum.add(&counts.snapshot());
+        let mut sum = CountsSnapshot::sum([&counts.snapshot(), &counts.snapshot()]);
         sum.keep_busiest(2);
         let host = |requests, errors, body_bytes| HostCounts { requests, errors, body_bytes };
         assert_eq!(sum.hosts, [("b.example".into(), host(6, 0, 60)), ("c.example".into(), host(6, 2, 42))]);

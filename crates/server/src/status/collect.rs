@@ -8,14 +8,15 @@ use super::{
         AnswersStatus, CacheStatus, CgiStatus, CoreStatus, DurationCount, HostAnswers, HostsStatus,
         InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus, StatusCount,
     },
+    shown_hosts::ShownHosts,
 };
 use crate::{
     address::ListenAddr,
     admission_control::DoorStatus,
     busy_poll::PollingStatus,
     cgi::Cgi,
-    core_context,
-    counts::{AnswerCounts, CountsSnapshot, HostCounts, OTHERS},
+    core_context::{self, CoreContext},
+    counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
     log::{LogCounts, NoticeKind, Notices},
     operator_log,
     options::ServeOptions,
@@ -52,12 +53,12 @@ pub(crate) struct Sources<'s> {
     pub(crate) answered: &'s CoreAnswers,
 }
 
-/// The last answer of each core, and the counts of the hosts that were not shown. The counts of a
-/// core that does not answer in time stay as they were, so that no count ever falls.
+/// The last answer of each core, and the counts of hosts that were shown. The counts of a core that
+/// does not answer in time stay as they were, so that no count ever falls.
 #[derive(Default)]
 pub(crate) struct CoreAnswers {
     last: Mutex<HashMap<u32, CoreAnswer>>,
-    others: Mutex<HostCounts>,
+    shown: Mutex<ShownHosts>,
 }
 
 /// The supervising thread's knowledge of the server.
@@ -78,6 +79,7 @@ struct CoreAnswer {
     paths: u64,
     looked_up: u64,
     cache_hits: u64,
+    totals: AnswerTotals,
     counts: CountsSnapshot,
 }
 
@@ -111,9 +113,9 @@ pub(crate) fn collect(sources: &Sources<'_>) -> ServerStatus {
 
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
-    let SampledCores { cores, mut counts, requests, body_bytes, lasted } =
+    let SampledCores { cores, counts, requests, body_bytes, lasted } =
         cores(handle, server, sources.answered);
-    counts.keep_busiest(options.hosts_shown_max);
+    let counts = sources.answered.show(counts, options.hosts_shown_max);
     let per_s = |count: u64| count as f64 / lasted.as_secs_f64();
     let rates = (per_s(requests), per_s(body_bytes));
     let answering = programs.map(ProgramsShared::program_config);
@@ -139,7 +141,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
             open: server.sites.len() as u64,
             open_max: options.sites_open_max as u64,
             busiest: counts.hosts.iter().map(|(name, counts)| host(name, counts)).collect(),
-            others: sources.answered.others(counts.others),
+            others: host(OTHERS, &counts.others),
         },
         memory: process::memory(),
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
@@ -200,19 +202,19 @@ fn cache(server: &Server) -> CacheStatus {
 }
 
 fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> SampledCores {
-    let sum = |answers: &HashMap<u32, CoreAnswer>| {
-        let mut sum = CountsSnapshot::default();
-        answers.values().for_each(|answer| sum.add(&answer.counts));
-        sum
-    };
-    let first = answered.take(ask(handle, SAMPLE));
+    let first = ask(handle, SAMPLE, |local| local.records.counts.totals());
     let (before, since) = (process::core_times(), Instant::now());
     thread::sleep(SAMPLE);
     let (after, lasted) = (process::core_times(), since.elapsed());
-    let answers = ask(handle, CORE_PATIENCE);
+    let answers = ask(handle, CORE_PATIENCE, CoreAnswer::of);
     let has_answered: Vec<u32> = answers.keys().copied().collect();
+    let in_sample = |of: fn(&AnswerTotals) -> u64| -> u64 {
+        let cores = first.iter().filter_map(|(core, former)| Some((former, answers.get(core)?)));
+        cores.map(|(former, now)| of(&now.totals).saturating_sub(of(former))).sum()
+    };
+    let (requests, body_bytes) = (in_sample(|totals| totals.requests), in_sample(|totals| totals.body_bytes));
     let last = answered.take(answers);
-    let (former, counts) = (sum(&first).answers, sum(&last));
+    let counts = CountsSnapshot::sum(last.values().map(|answer| &answer.counts));
     let snapshot = handle.snapshot();
     let unknown = CoreAnswer::default();
     let core = |(index, known): (u32, &vermeil::CoreSnapshot)| {
@@ -254,8 +256,8 @@ fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> SampledCor
     };
     SampledCores {
         cores: (0..).zip(&snapshot.cores).map(core).collect(),
-        requests: counts.answers.requests().saturating_sub(former.requests()),
-        body_bytes: counts.answers.body_bytes.saturating_sub(former.body_bytes),
+        requests,
+        body_bytes,
         counts,
         lasted,
     }
@@ -265,20 +267,19 @@ impl CoreAnswers {
     /// Adds the answers of cores, and returns the last answer of every core.
     fn take(&self, answers: HashMap<u32, CoreAnswer>) -> HashMap<u32, CoreAnswer> {
         let mut last = self.last.lock().expect("nothing panics under this lock");
-        last.extend(answers);
+        for (core, answer) in answers {
+            // A status that was asked for earlier may come here later.
+            let kept = last.entry(core).or_default();
+            if answer.totals.requests >= kept.totals.requests {
+                *kept = answer;
+            }
+        }
         last.clone()
     }
 
-    /// The counts of the hosts that are not shown. A host that becomes one of the busiest takes its
-    /// counts along, but a monitor must see no count fall. So each count stays at its maximum.
-    fn others(&self, now: HostCounts) -> HostAnswers {
-        let mut kept = self.others.lock().expect("nothing panics under this lock");
-        *kept = HostCounts {
-            requests: kept.requests.max(now.requests),
-            errors: kept.errors.max(now.errors),
-            body_bytes: kept.body_bytes.max(now.body_bytes),
-        };
-        host(OTHERS, &kept)
+    /// The counts to show: of the `max` busiest hosts, and of the others.
+    fn show(&self, counts: CountsSnapshot, max: usize) -> CountsSnapshot {
+        self.shown.lock().expect("nothing panics under this lock").show(counts, max)
     }
 }
 
@@ -310,22 +311,33 @@ fn answers(counts: &AnswerCounts, (requests_per_s, body_bytes_per_s): (f64, f64)
     }
 }
 
-/// Asks every core for the values that only the core knows.
-fn ask(handle: &Handle, patience: Duration) -> HashMap<u32, CoreAnswer> {
+impl CoreAnswer {
+    fn of(local: &mut CoreContext) -> Self {
+        Self {
+            connections: local.connections.len() as u64,
+            resting: local.sockets.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
+            door: local.door.status(),
+            polling: local.polling.status(),
+            paths: local.cache.len() as u64,
+            looked_up: local.cache.misses(),
+            cache_hits: local.cache.hits(),
+            totals: local.records.counts.totals(),
+            counts: local.records.counts.snapshot(),
+        }
+    }
+}
+
+/// Asks every core for values that only the core knows.
+fn ask<T: Send + 'static>(
+    handle: &Handle,
+    patience: Duration,
+    read: fn(&mut CoreContext) -> T,
+) -> HashMap<u32, T> {
     let (say, hear) = mpsc::channel();
     for core in handle.cores() {
         let say = say.clone();
         drop(handle.spawn_on(&handle.color_on(core), async move {
-            let answer = core_context::with(|local| CoreAnswer {
-                connections: local.connections.len() as u64,
-                resting: local.sockets.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
-                door: local.door.status(),
-                polling: local.polling.status(),
-                paths: local.cache.len() as u64,
-                looked_up: local.cache.misses(),
-                cache_hits: local.cache.hits(),
-                counts: local.records.counts.snapshot(),
-            });
+            let answer = core_context::with(read);
             // The asking thread may have stopped waiting.
             let _ = say.send((core.0, answer));
         }));

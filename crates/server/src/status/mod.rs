@@ -12,6 +12,7 @@ mod imbalance;
 mod metrics;
 mod process;
 mod records;
+mod shown_hosts;
 mod text;
 
 pub(crate) use collect::collect;
