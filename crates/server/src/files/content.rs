@@ -215,8 +215,7 @@ pub(super) enum ReadFailure {
     Failed,
 }
 
-/// Reads the whole of `file` into `memory`. The file must still have `validator` after the last
-/// byte is read.
+/// Reads the whole of `file` into `memory`. As [`read_into`].
 pub(super) fn read_whole(
     file: &File,
     validator: &FileValidator,
@@ -225,9 +224,20 @@ pub(super) fn read_whole(
 ) -> Result<Bytes, ReadFailure> {
     let length = usize::try_from(validator.bytes).map_err(|_| ReadFailure::Failed)?;
     let mut room = memory.room(length);
-    let bytes = room.bytes_mut();
+    read_into(file, validator, room.bytes_mut(), cache)?;
+    Ok(room.into())
+}
+
+/// Reads the whole of `file` into `bytes`, which has the length of the file. The file must still
+/// have `validator` after the last byte is read.
+pub(super) fn read_into(
+    file: &File,
+    validator: &FileValidator,
+    bytes: &mut [u8],
+    cache: CacheOnly,
+) -> Result<(), ReadFailure> {
     let mut have = 0;
-    while have < length {
+    while have < bytes.len() {
         let read = match cache {
             CacheOnly::Yes => read_nowait(file.as_fd(), &mut bytes[have..], have as u64),
             CacheOnly::No => file.read_at(&mut bytes[have..], have as u64),
@@ -241,7 +251,7 @@ pub(super) fn read_whole(
         }
     }
     match FileValidator::of(file.as_fd()) {
-        Ok(after) if after == *validator => Ok(room.into()),
+        Ok(after) if after == *validator => Ok(()),
         _ => Err(ReadFailure::Changed),
     }
 }

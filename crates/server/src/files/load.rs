@@ -22,6 +22,7 @@ use vermeil_io::CacheOnly;
 
 mod cold;
 mod look;
+mod representation;
 mod unopened;
 
 #[cfg(test)]

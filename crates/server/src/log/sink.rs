@@ -75,7 +75,7 @@ pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
 /// The open end of the log.
 #[derive(Debug)]
 pub(super) enum LogSink {
-    /// A descriptor shared with other processes, for example standard output. It cannot be reopened.
+    /// A descriptor shared with other processes, for example standard output. No path leads to it.
     Inherited(LogFile),
     /// A file that has a path; `open` is `None` while the file cannot be opened.
     Named { path: PathBuf, opener: Opener, open: Option<LogFile> },

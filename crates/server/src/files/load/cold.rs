@@ -1,19 +1,22 @@
 //! A look-up that leaves nothing behind, for a path that was not asked for lately.
 //!
-//! Opens the file, reads the file and takes its state, in four system calls, and a fifth takes the
-//! state of the folder to know its siblings. No watch and no entry is made, so each such request
-//! sees the file as it is. A missing path is answered here too, with the site's own page for 404. A
-//! path that comes again within a second goes the regular way (`doorkeeper.rs`). So does everything
-//! but regular files without links on the way: folders, links, programs, large files.
+//! Opens the file, and takes its state before and after the read, in five system calls. A sixth
+//! takes the state of the folder to know its siblings. No watch and no entry is made, so each such
+//! request sees the file as it is. A missing path is answered here too, with the site's own page
+//! for 404. A path that comes again within a second goes the regular way (`doorkeeper.rs`). So does
+//! everything but regular files without links on the way: folders, links, programs, large files.
 //!
-//! The content is one state of the file: its last change was long before the read began
-//! ([`SETTLE_MS`]), or two reads with the same state before and after the second. Tested in
-//! `tests/cold.rs`, and by every test of this folder, because the tests ask for each path twice.
+//! Unlike the regular look-up, this one opens a file before it knows the type. The open does not
+//! wait for the other end of a pipe (`open.rs`), and a pipe or a device is never read.
+//!
+//! The content is one state of the file by the rule of the regular look-up: the same state before
+//! and after the read. Tested in `tests/cold.rs`, and by every test of this folder, because the
+//! tests ask for each path twice.
 
 use super::{
     super::{
-        content::Content,
-        entry::{Entry, EntryOutcome, FileEntry, Freshness, Lasting, NotFound, SETTLE_MS},
+        content::{Content, ReadFailure, read_into},
+        entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound},
         folder_facts::{FolderFacts, SiblingSet},
         index::LookTarget,
         open::{FileValidator, OpenPaths, OpenPurpose, open, state_of},
@@ -21,10 +24,11 @@ use super::{
         root::SiteRoot,
         site::Site,
         store::FileStore,
-        variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
+        variant::FileRole,
     },
     LOOKS_MAX, WouldBlock,
-    look::{NOT_FOUND_PAGE, caching, hash, since_epoch},
+    look::NOT_FOUND_PAGE,
+    representation::{FoundContent, Original, content_tag, dated, epoch_ms, file_entry, is_current, varies},
 };
 use bytes::Bytes;
 use rustix::{
@@ -34,19 +38,18 @@ use rustix::{
 use std::{
     cell::RefCell,
     fs::File,
-    io::ErrorKind,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::{ffi::OsStrExt, fs::FileExt},
+        unix::ffi::OsStrExt,
     },
     path::Path,
     sync::Arc,
 };
-use vermeil_http::negotiate::{Choice, EncodingSet};
-use vermeil_io::{CacheOnly, read_nowait};
+use vermeil_http::negotiate::Choice;
+use vermeil_io::CacheOnly;
 
-/// Bytes of the first read. A larger file costs another read.
-const FIRST_BYTES: usize = 16 * 1024;
+/// Step in bytes by which the buffer of a thread grows.
+const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Largest content in bytes, if the cache keeps larger contents: each thread keeps a buffer of this
 /// size.
@@ -189,7 +192,6 @@ impl ColdLookup<'_> {
             return Err(ColdEnd::Regular);
         }
         let original = self.read(path)?;
-        let lag_ms = i64::try_from(self.root.store().options.sibling_lag_ms_max).unwrap_or(i64::MAX);
         let mut siblings = Vec::new();
         for (coding, suffix) in self.siblings(path)?.to_look_for() {
             let sibling = [path, suffix].concat();
@@ -198,8 +200,7 @@ impl ColdLookup<'_> {
             }
             match self.read(&sibling) {
                 Ok(beside) => {
-                    let modified = original.validator.modified.ms();
-                    if beside.validator.modified.ms().saturating_add(lag_ms) >= modified {
+                    if is_current(&beside.validator, &original.validator, &self.root.store().options) {
                         siblings.push((coding, beside));
                     }
                 }
@@ -207,44 +208,23 @@ impl ColdLookup<'_> {
                 Err(end) => return Err(end),
             }
         }
-        let varies = if siblings.is_empty() { Varies::No } else { Varies::Yes };
-        let mut codings = EncodingSet::NONE;
-        for (coding, _) in &siblings {
-            codings = codings.with(*coding);
-        }
-        let variant = |coding, file| self.variant((path, role), coding, varies, file);
-        Ok(EntryOutcome::File(FileEntry {
-            identity: variant(Choice::Identity, original),
-            siblings: siblings.into_iter().map(|(coding, file)| variant(coding, file)).collect(),
-            codings,
-        }))
+        let (varies, options) = (varies(&siblings), self.root.options());
+        let file = Original { path, role, varies, options };
+        let identity = file.variant(Choice::Identity, self.found(original));
+        let siblings = siblings.into_iter().map(|(coding, beside)| file.variant(coding, self.found(beside)));
+        Ok(EntryOutcome::File(file_entry(identity, siblings.collect())))
     }
 
-    fn variant(
-        &self,
-        (path, role): (&[u8], FileRole),
-        coding: Choice,
-        varies: Varies,
-        file: ColdFile,
-    ) -> Variant {
+    fn found(&self, file: ColdFile) -> FoundContent {
         let ColdFile { bytes, validator, read_ms } = file;
-        let is_dated = validator.modified.ms_ago(read_ms) >= self.root.store().settle_ms;
-        let options = self.root.options();
-        let media_type = media_type(path, &options.types);
-        Variant::new(VariantParts {
-            caching: caching(options, &media_type),
-            tags: options.tags,
-            validator,
-            coding,
-            varies,
-            role,
-            media_type,
-            tag: TagSource::Content(hash(&bytes)),
-            probe: 0,
-            dated: if is_dated { Dated::Yes } else { Dated::No },
+        FoundContent {
+            tag: content_tag(&bytes),
+            dated: dated(validator.modified, read_ms, self.root.store().settle_ms),
             content: Content::Memory(bytes),
             charge: None,
-        })
+            validator,
+            probe: 0,
+        }
     }
 
     /// The siblings that the file at `path` may have.
@@ -288,72 +268,35 @@ impl ColdLookup<'_> {
             Ok(file) => File::from(file),
             Err(errno) => return Err(ended(errno)),
         };
-        BUFFER.with_borrow_mut(|buffer| {
-            let mut before = None;
-            for _ in 0..LOOKS_MAX {
-                let read_ms = epoch_ms();
-                let (have, validator) = self.read_once(&file, buffer)?;
-                let is_old = validator.changed.ms_ago(read_ms) >= SETTLE_MS;
-                if have as u64 == validator.bytes && (is_old || before == Some(validator)) {
-                    return Ok(ColdFile {
-                        bytes: Bytes::copy_from_slice(&buffer[..have]),
-                        validator,
-                        read_ms,
-                    });
-                }
-                before = Some(validator);
-            }
-            // The file changes all the time.
-            Err(ColdEnd::Regular)
-        })
-    }
-
-    /// Reads the whole file into `buffer`; returns the length of the content, and the state of the
-    /// file after the read.
-    fn read_once(&self, file: &File, buffer: &mut Vec<u8>) -> Result<(usize, FileValidator), ColdEnd> {
-        if buffer.len() < FIRST_BYTES {
-            buffer.resize(FIRST_BYTES, 0);
-        }
         let bytes_max = self.root.store().options.content_file_bytes_max.min(COLD_BYTES_MAX);
-        let mut have = self.read_at(file, buffer, 0)?;
-        loop {
+        for _ in 0..LOOKS_MAX {
+            let read_ms = epoch_ms();
             let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
+            // A read could take bytes from a device or a pipe.
             if validator.file_type() != FileType::RegularFile || validator.bytes > bytes_max {
                 return Err(ColdEnd::Regular);
             }
-            // At most `COLD_BYTES_MAX`.
-            let bytes = validator.bytes as usize;
-            if have >= bytes {
-                return Ok((have, validator));
-            }
-            if buffer.len() < bytes {
-                buffer.resize(bytes, 0);
-            }
-            while have < bytes {
-                match self.read_at(file, &mut buffer[have..bytes], have)? {
-                    0 => return Ok((have, validator)),
-                    count => have += count,
-                }
+            match self.read_once(&file, &validator) {
+                Ok(bytes) => return Ok(ColdFile { bytes, validator, read_ms }),
+                Err(ReadFailure::WouldBlock) => return Err(ColdEnd::WouldBlock),
+                Err(ReadFailure::Failed) => return Err(ColdEnd::Regular),
+                Err(ReadFailure::Changed) => {}
             }
         }
+        // The file changes all the time.
+        Err(ColdEnd::Regular)
     }
 
-    fn read_at(&self, file: &File, into: &mut [u8], offset: usize) -> Result<usize, ColdEnd> {
-        loop {
-            let read = match self.cache {
-                CacheOnly::Yes => read_nowait(file.as_fd(), into, offset as u64),
-                CacheOnly::No => file.read_at(into, offset as u64),
-            };
-            match read {
-                Ok(count) => return Ok(count),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && self.cache == CacheOnly::Yes => {
-                    return Err(ColdEnd::WouldBlock);
-                }
-                // A folder, a pipe, a device, or a disk that failed.
-                Err(_) => return Err(ColdEnd::Regular),
+    fn read_once(&self, file: &File, validator: &FileValidator) -> Result<Bytes, ReadFailure> {
+        BUFFER.with_borrow_mut(|buffer| {
+            // At most `COLD_BYTES_MAX`.
+            let length = validator.bytes as usize;
+            if buffer.len() < length {
+                buffer.resize(length.next_multiple_of(BUFFER_BYTES), 0);
             }
-        }
+            read_into(file, validator, &mut buffer[..length], self.cache)?;
+            Ok(Bytes::copy_from_slice(&buffer[..length]))
+        })
     }
 }
 
@@ -364,8 +307,4 @@ fn ended(errno: Errno) -> ColdEnd {
         Errno::AGAIN => ColdEnd::WouldBlock,
         _ => ColdEnd::Regular,
     }
-}
-
-fn epoch_ms() -> i64 {
-    i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
 }

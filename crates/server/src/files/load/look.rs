@@ -8,31 +8,27 @@
 use super::{
     super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
-        entry::{Entry, EntryOutcome, EntryProbe, FileEntry, Freshness, Lasting, NotFound},
+        entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting, NotFound},
         folder_facts::SIBLINGS,
         index::{Adoption, Descent, LookTarget, RecordId},
-        open::{FileTime, FileValidator, OpenPaths, OpenPurpose, open, reached},
-        options::{Listing, SiteOptions},
+        open::{FileValidator, OpenPaths, OpenPurpose, open, reached},
+        options::Listing,
         root::{SiteRoot, moves_times},
         site::Site,
-        variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
+        variant::{Dated, FileRole, TagSource, Variant},
     },
     LOOKS_MAX, WouldBlock,
+    representation::{
+        FoundContent, Original, content_tag, dated, epoch_ms, file_entry, is_current, since_epoch, varies,
+    },
 };
-use foldhash::quality::FixedState;
 use rustix::{fs::FileType, io::Errno};
 use std::{
     fs::File,
-    hash::{BuildHasher, Hasher},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use vermeil_http::{
-    Status,
-    negotiate::{Choice, EncodingSet},
-    path::percent_encode_path,
-};
+use vermeil_http::{Status, negotiate::Choice, path::percent_encode_path};
 use vermeil_io::{CacheOnly, start_writeback};
 
 /// The site's own page for a 404, below the root.
@@ -178,21 +174,20 @@ impl<'a> FileLookup<'a> {
             return Ok(EntryOutcome::Program { script: script.into() });
         }
         let mut siblings = Vec::new();
-        let lag_ms = i64::try_from(self.site.store.options.sibling_lag_ms_max).unwrap_or(i64::MAX);
         for (coding, suffix) in SIBLINGS {
             let sibling = [path, suffix].concat();
             if let Ok(beside) = self.find(&sibling)?
                 && beside.file_type() == FileType::RegularFile
-                && beside.modified.ms().saturating_add(lag_ms) >= found.modified.ms()
+                && is_current(&beside, found, &self.site.store.options)
             {
                 siblings.push((coding, sibling));
             }
         }
-        let varies = if siblings.is_empty() { Varies::No } else { Varies::Yes };
+        let varies = varies(&siblings);
+        let site = self.site;
+        let file = Original { path, role, varies, options: &site.options };
         let mut variants = Vec::with_capacity(siblings.len());
-        let mut codings = EncodingSet::NONE;
-        let original = (path, Choice::Identity);
-        let identity = match self.variant(original, path, varies, role)? {
+        let identity = match self.variant((path, Choice::Identity), &file)? {
             Ok(variant) => variant,
             Err(errno) if role == FileRole::NotFoundPage => {
                 return Ok(self.unreadable_page(errno));
@@ -201,12 +196,11 @@ impl<'a> FileLookup<'a> {
         };
         for (coding, sibling) in siblings {
             // An unreadable sibling counts as missing.
-            if let Ok(variant) = self.variant((&sibling, coding), path, varies, role)? {
+            if let Ok(variant) = self.variant((&sibling, coding), &file)? {
                 variants.push(variant);
-                codings = codings.with(coding);
             }
         }
-        Ok(EntryOutcome::File(FileEntry { identity, siblings: variants, codings }))
+        Ok(EntryOutcome::File(file_entry(identity, variants)))
     }
 
     fn unreadable_page(&mut self, errno: Errno) -> EntryOutcome {
@@ -216,18 +210,17 @@ impl<'a> FileLookup<'a> {
         EntryOutcome::NotFound(NotFound { page: None })
     }
 
-    /// Reads or opens the file at `path`, a representation of the file at `original`.
+    /// Reads or opens the file at `path`, a representation of the file `original`.
     fn variant(
         &mut self,
         (path, coding): (&[u8], Choice),
-        original: &[u8],
-        varies: Varies,
-        role: FileRole,
+        original: &Original<'_>,
     ) -> Result<Result<Variant, Errno>, WouldBlock> {
         let file = match self.open(path, OpenPurpose::Reading)? {
             Ok(file) => File::from(file),
             Err(errno) => return Ok(Err(errno)),
         };
+        let read_ms = epoch_ms();
         let (content, validator, charge) = match self.content(file)? {
             Ok(content) => content,
             Err(errno) => return Ok(Err(errno)),
@@ -236,10 +229,11 @@ impl<'a> FileLookup<'a> {
         // content.
         let probe = self.probes.iter().position(|probe| &*probe.path == path).expect("it was found before");
         self.probes[probe].seen = Ok(validator);
-        let is_settled = self.is_quiescent(validator.changed);
-        let dated = if self.is_quiescent(validator.modified) { Dated::Yes } else { Dated::No };
+        let settle_ms = self.site.store.settle_ms;
+        let is_settled = validator.changed.ms_ago(read_ms) >= settle_ms;
+        let dated = dated(validator.modified, read_ms, settle_ms);
         let tag = match &content {
-            Content::Memory(bytes) => TagSource::Content(hash(bytes)),
+            Content::Memory(bytes) => content_tag(bytes),
             Content::Disk(_) if !is_settled => TagSource::Moment(since_epoch().as_nanos() as u64),
             Content::Disk(file) if self.is_told_by_time(file.as_fd(), &validator)? => TagSource::Identity,
             Content::Disk(_) => TagSource::Weak,
@@ -247,29 +241,8 @@ impl<'a> FileLookup<'a> {
         if !is_settled || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
         }
-        let options = &self.site.options;
-        let media_type = media_type(original, &options.types);
-        let caching = caching(options, &media_type);
-        Ok(Ok(Variant::new(VariantParts {
-            validator,
-            coding,
-            media_type,
-            varies,
-            role,
-            tag,
-            dated,
-            content,
-            charge,
-            probe,
-            tags: options.tags,
-            caching,
-        })))
-    }
-
-    /// Whether enough time has passed since `moment` that a further change gets another time.
-    fn is_quiescent(&self, moment: FileTime) -> bool {
-        let now_ms = i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX);
-        moment.ms_ago(now_ms) >= self.site.store.settle_ms
+        let found = FoundContent { content, charge, validator, tag, dated, probe };
+        Ok(Ok(original.variant(coding, found)))
     }
 
     /// Whether every change of `file`, with this `validator`, moves its time of change from
@@ -392,22 +365,6 @@ impl<'a> FileLookup<'a> {
 /// A content, the validator of its file at the time of the read, and its charge if the content
 /// is in memory.
 type LookedContent = (Content, FileValidator, Option<Charge>);
-
-/// The value of `Cache-Control` for files of a media type.
-pub(super) fn caching(options: &SiteOptions, media_type: &str) -> Option<Box<str>> {
-    options.caching.iter().find(|of| of.types.contains(media_type)).map(|of| of.value.clone())
-}
-
-pub(super) fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// A hash that is the same for the same content in every process.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    hasher.write(bytes);
-    hasher.finish()
-}
 
 fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
