@@ -21,8 +21,8 @@ use std::{
 
 /// A serial queue of events. Producers share the queue through an `Arc`; the holder of the
 /// [`Token`](crate::Token) runs the events. `D` is the scheduler's metadata. The struct is not
-/// aligned to a cache line of its own. A producer also reads the color's core and changes the reference count, so the
-/// whole struct moves between caches together, and fewer lines are better.
+/// aligned to a cache line of its own. A producer also reads the color's core and changes the
+/// reference count, so the whole struct moves between caches together, and fewer lines are better.
 #[repr(C)]
 pub struct ColorQueue<D: 'static = ()> {
     head: ColorHead<D>,
