@@ -7,6 +7,7 @@ mod compare;
 mod import;
 mod record;
 mod report;
+mod work;
 
 use crate::Exit;
 use clap::{Args, Subcommand};
@@ -15,6 +16,7 @@ use clap::{Args, Subcommand};
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil profile record -o web.prof --duration 10s --pid 4711",
     "vermeil profile record -- vermeil serve /srv/www",
+    "vermeil profile record --control /run/vermeil/web.sock --duration 10s",
     "vermeil profile report web.prof",
     "vermeil profile report web.prof --callers-of copy_to_iter",
     "vermeil profile report web.prof --form html -o web.html",

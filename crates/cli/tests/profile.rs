@@ -4,8 +4,12 @@
 //! Where the kernel does not let this user sample, each test says so and ends.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 fn vermeil(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vermeil")).args(words).output().unwrap()
@@ -105,4 +109,79 @@ fn scale_reports_work_that_output_lacks() {
     let report = text(&output.stdout);
     assert!(report.contains("4 are needed"), "{report}");
     assert!(path.join("cpus-1/run-01.prof").exists());
+}
+
+/// Ends a server when the test ends.
+struct StoppedServer(Child);
+
+impl Drop for StoppedServer {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+/// Starts a server of `folder`; returns it and its address.
+fn serve(folder: &Path, control: &Path) -> (StoppedServer, String) {
+    fs::write(folder.join("index.html"), "hello").unwrap();
+    let (folder, control) = (folder.to_str().unwrap(), control.to_str().unwrap());
+    let words = ["serve", folder, "--listen", "127.0.0.1:0", "--log", "off", "--control", control];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil"));
+    // One connection carries all requests of the test.
+    command.args(words).args(["--requests-per-connection", "1000000000"]);
+    let mut server = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let messages = BufReader::new(server.stderr.take().unwrap());
+    let server = StoppedServer(server);
+    let mut lines = messages.lines().map(Result::unwrap);
+    let address = lines.find_map(|line| Some(line.split_once("http://")?.1.trim_end_matches('/').to_owned()));
+    thread::spawn(move || lines.for_each(drop));
+    (server, address.expect("the server names its address"))
+}
+
+#[test]
+fn recording_over_control_socket_counts_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let (control, path) = (folder.path().join("control.sock"), folder.path().join("r.prof"));
+    let (_server, address) = serve(folder.path(), &control);
+    let is_over = AtomicBool::new(false);
+    let output = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = TcpStream::connect(&address).unwrap();
+            let mut answer = [0; 4096];
+            while !is_over.load(Ordering::Relaxed) {
+                client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                assert!(client.read(&mut answer).unwrap() > 0, "the server closed the connection");
+            }
+        });
+        let (control, path) = (control.to_str().unwrap(), path.to_str().unwrap());
+        let words = ["profile", "record", "--control", control, "--duration", "3s", "-o", path];
+        let output = vermeil(&words);
+        is_over.store(true, Ordering::Relaxed);
+        output
+    });
+    let errors = text(&output.stderr);
+    if errors.contains("cannot sample") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    assert!(output.status.success(), "{errors}");
+    let path = path.to_str().unwrap();
+    let report = text(&vermeil(&["profile", "report", path]).stdout);
+    assert!(report.contains(" requests, cpu") || report.contains(" requests, cycles"), "{report}");
+    assert!(report.contains(" of one  function") && report.contains("  bytes of bodies"), "{report}");
+    let json = vermeil(&["profile", "report", path, "--form", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["work"]["unit"], "requests");
+    assert!(json["work"]["units"].as_f64().unwrap() > 1.0, "{}", json["work"]);
+}
+
+#[test]
+fn control_socket_without_server_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (control, path) = (folder.path().join("none.sock"), folder.path().join("r.prof"));
+    let words = ["profile", "record", "--control", control.to_str().unwrap(), "-o", path.to_str().unwrap()];
+    let output = vermeil(&words);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("none.sock"), "{}", text(&output.stderr));
+    assert!(!path.exists());
 }

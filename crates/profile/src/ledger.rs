@@ -17,6 +17,7 @@ use perf_event_open_sys::bindings::{
 
 use crate::format::{FileRecord, MissingCounter, Series};
 use crate::perf::{Counted, CounterGroup};
+use crate::work::WorkReader;
 
 /// Events of the kernel, counted on each cpu.
 const SOFTWARE: [(&str, Counted); 3] = [
@@ -78,13 +79,14 @@ pub(crate) struct CounterLedger {
     slow: Vec<u64>,
     has_interrupts: bool,
     pressure: Vec<(&'static str, &'static str)>,
+    work: Option<WorkReader>,
     multiplexed: bool,
     tick_ns: u64,
 }
 
 impl CounterLedger {
-    /// Opens the counters that this machine and user can read.
-    pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
+    /// Opens the counters that this machine and user can read, and adds those of the subject.
+    pub(crate) fn open(cpus: &[u32], set: HardwareSet, work: Option<WorkReader>) -> Self {
         let mut ledger = Self {
             cpus: cpus.to_vec(),
             groups: Vec::new(),
@@ -93,6 +95,7 @@ impl CounterLedger {
             slow: Vec::new(),
             has_interrupts: false,
             pressure: Vec::new(),
+            work,
             multiplexed: false,
             tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
         };
@@ -103,6 +106,7 @@ impl CounterLedger {
             why: "needs raw events of the processor's model, which this version does not know".to_owned(),
         });
         ledger.add_proc();
+        ledger.series.extend(ledger.work.iter().flat_map(WorkReader::series).cloned());
         ledger
     }
 
@@ -187,6 +191,7 @@ impl CounterLedger {
             self.slow = self.read_proc();
         }
         values.extend(&self.slow);
+        values.extend(self.work.iter().flat_map(WorkReader::latest));
         FileRecord::Tick { time, values }
     }
 
@@ -287,7 +292,7 @@ mod tests {
     #[test]
     fn each_tick_has_value_for_each_column() {
         let cpus = crate::machine::online_cpus();
-        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc);
+        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc, None);
         let FileRecord::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
         let FileRecord::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
         assert_eq!(values.len(), series.len());

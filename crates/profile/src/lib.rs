@@ -7,7 +7,8 @@
 //!
 //! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
 //! `processes` follows the tree and its memory maps, `session` turns events into the records of
-//! `format`, `symbols` names addresses, `recorder` drives all of these. `profile` is a recording in
+//! `format`, `symbols` names addresses, `work` reads the counts of
+//! finished work, `recorder` drives all of these. `profile` is a recording in
 //! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested
 //! in each module and end to end in `tests/record.rs`.
 
@@ -30,6 +31,7 @@ mod symbols;
 mod unwind;
 pub mod usl;
 pub mod verdict;
+mod work;
 
 pub use error::ProfileError;
 pub use format::{MissingCounter, Origin, Series, Work};
@@ -38,3 +40,4 @@ pub use ledger::HardwareSet;
 pub use perf::Trigger;
 pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick, Window};
 pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};
+pub use work::WorkCounts;

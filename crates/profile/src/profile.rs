@@ -14,6 +14,7 @@ use crate::format::{
     FileRecord, Frame, KERNEL, MissingCounter, Module, Origin, Reader, Series, Symbol, UNKNOWN, Work,
 };
 use crate::symbols::{self, KernelNames};
+use crate::work::POLLED;
 
 /// A function, by its order in the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -187,7 +188,39 @@ impl StackProfile {
             raw.name_what_is_missing(&KernelNames::of_boot(&profile.origin.boot));
         }
         profile.take_stacks(&raw, options.inlined);
+        if options.window.is_some() {
+            // The file's number is for the whole recording.
+            profile.work = None;
+        }
+        profile.work = profile.work.take().or_else(|| profile.counted_work());
         Ok(profile)
+    }
+
+    /// The growth of a column between the first and the last tick, and the seconds between. Counts
+    /// of the subject grow only at each reading, so their time is that of the readings.
+    pub(crate) fn growth(&self, column: usize) -> Option<(u64, f64)> {
+        let value = |tick: &Tick| tick.values.get(column).copied();
+        let (mut first, mut last) = (self.ticks.first()?, self.ticks.last()?);
+        if self.series.get(column)?.unit == POLLED {
+            let mut changes = self.ticks.windows(2).filter(|pair| value(&pair[0]) != value(&pair[1]));
+            if let (Some(earliest), Some(latest)) = (changes.next(), changes.next_back()) {
+                (first, last) = (&earliest[1], &latest[1]);
+            }
+        }
+        let seconds = last.time.saturating_sub(first.time) as f64 / 1e9;
+        (seconds > 0.0).then_some((value(last)?.checked_sub(value(first)?)?, seconds))
+    }
+
+    /// The work of the recording or the window by the counts of the subject, if there are any.
+    fn counted_work(&self) -> Option<Work> {
+        let polled = || self.series.iter().enumerate().filter(|(_, series)| series.unit == POLLED);
+        let unit = polled().next()?.1.name.clone();
+        let columns: Vec<usize> =
+            polled().filter(|(_, series)| series.name == unit).map(|(column, _)| column).collect();
+        let growths = columns.iter().filter_map(|column| self.growth(*column));
+        let per_second: f64 = growths.map(|(growth, seconds)| growth as f64 / seconds).sum();
+        let units = per_second * self.duration_ns as f64 / 1e9;
+        (units > 0.0).then_some(Work { units, unit, cpus: columns.len() as u32 })
     }
 
     /// A profile without samples.
@@ -414,6 +447,22 @@ pub(crate) mod tests {
         }
         profile.duration_ns = time;
         profile
+    }
+
+    #[test]
+    fn polled_counts_grow_between_their_readings() {
+        let mut profile = profile(&[("main", 10)]);
+        let column = |unit: &str| Series { name: "requests".to_owned(), cpu: Some(0), unit: unit.to_owned() };
+        profile.series = vec![column(POLLED), column("count")];
+        // A reading at 1 s, 2 s and 3 s, and ticks before and after.
+        profile.ticks = [(0, 0), (1, 100), (2, 300), (3, 500), (9, 500)]
+            .map(|(s, value)| Tick { time: s * 1_000_000_000, values: vec![value, value] })
+            .into();
+        assert_eq!(profile.growth(0), Some((400, 2.0)));
+        assert_eq!(profile.growth(1), Some((500, 9.0)));
+        profile.duration_ns = 9_000_000_000;
+        let work = profile.counted_work().unwrap();
+        assert_eq!((work.units, work.unit.as_str(), work.cpus), (1_800.0, "requests", 1));
     }
 
     #[test]

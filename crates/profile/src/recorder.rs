@@ -27,6 +27,7 @@ use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Tr
 use crate::processes::{self, Processes};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
+use crate::work::{WorkCounts, WorkReader};
 use crate::{ProfileError, machine};
 
 /// How often counters are read.
@@ -113,12 +114,19 @@ pub struct Recorded {
     pub status: Option<ExitStatus>,
 }
 
-/// Records until the subject ends, `duration` is over or `stop` is set.
+/// Records until the subject ends, `duration` is over or `stop` is set. `work` are the counts of
+/// finished work, if the subject has any.
 ///
 /// # Errors
-/// The subject is not there, the kernel refuses, or the file cannot be made. A file that cannot be
+/// The subject is not there, the kernel refuses, the first reading of `work` fails, or the file
+/// cannot be made. A file that cannot be
 /// written further is no error: see [`Recorded::shortened`].
-pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, ProfileError> {
+pub fn record(
+    options: &RecordOptions,
+    work: Option<Box<dyn WorkCounts>>,
+    stop: &AtomicBool,
+) -> Result<Recorded, ProfileError> {
+    let work = work.map(WorkReader::start).transpose()?;
     let started = Instant::now();
     let root = match &options.subject {
         Subject::Process(pid) => Some(existing(*pid)?),
@@ -143,7 +151,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     }
     let mut session = Session::new(Processes::tree(run.pid));
     let mut failed = known_threads(&session, &mut writer).err();
-    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware);
+    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware, work);
     failed = failed.or_else(|| writer.write(&ledger.columns()).err());
     let mut waiting = Vec::new();
     let mut ticks = 0;

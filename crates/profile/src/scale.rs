@@ -238,7 +238,7 @@ fn run(
         None => {
             let child = start(&words, Some(cpus), Stdio::piped())?;
             options.subject = Subject::Process(child.0.id() as i32);
-            record(&options, stop)?;
+            record(&options, None, stop)?;
             child.output()?
         }
         Some(load) => {
@@ -258,7 +258,7 @@ fn run(
                 watch.store(true, Ordering::Relaxed);
                 output
             });
-            record(&options, &ended)?;
+            record(&options, None, &ended)?;
             let output = waiting.join().expect("waiting for the load does not panic")?;
             server.end();
             output

@@ -1,5 +1,6 @@
 //! `vermeil profile record`: a recording of a process tree.
 
+use super::work::ServerWork;
 use crate::values::Span;
 use crate::{Exit, print};
 use clap::{Args, ValueEnum, ValueHint};
@@ -8,7 +9,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Stacks, Subject, Trigger, ended, record};
+use vermeil_profile::{
+    HardwareSet, RecordOptions, Recorded, Stacks, Subject, Trigger, WorkCounts, ended, record,
+};
 
 /// How stacks are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,8 +56,16 @@ pub(super) struct RecordArgs {
     /// The process to record, with its descendants
     ///
     /// From 1. Default: COMMAND is started and recorded.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present_any = ["command", "control"])]
     pid: Option<i32>,
+
+    /// The control socket of a Vermeil server: record its processes and count its work
+    ///
+    /// The recording then holds requests, runs of colors and steals of each core, and bytes of
+    /// bodies, read about twice each second. Reports show the cost of one request. Default: no
+    /// work is counted.
+    #[arg(long, value_name = "PATH", conflicts_with = "command", value_hint = ValueHint::FilePath)]
+    control: Option<PathBuf>,
 
     /// Samples per second and cpu
     ///
@@ -105,10 +116,15 @@ impl RecordArgs {
                 return print::failure(&format_args!("cannot watch for signals: {error}"), Exit::CannotStart);
             }
         }
-        let subject = match self.pid {
+        let (work, root) = match self.control.map(ServerWork::open).transpose() {
+            Ok(opened) => opened.unzip(),
+            Err(error) => return print::failure(&error, Exit::CannotStart),
+        };
+        let subject = match self.pid.or(root) {
             Some(pid) => Subject::Process(pid),
             None => Subject::Command(self.command),
         };
+        let work = work.map(|work| -> Box<dyn WorkCounts> { Box::new(work) });
         let options = RecordOptions {
             subject,
             hz: self.hz,
@@ -120,7 +136,7 @@ impl RecordArgs {
                 Walk::Frames => Stacks::Frames,
             },
         };
-        match record(&options, &stop) {
+        match record(&options, work, &stop) {
             Ok(recorded) => tell(&recorded),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }

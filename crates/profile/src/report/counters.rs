@@ -26,18 +26,13 @@ pub struct CounterRate {
 
 /// The rates of all counters.
 pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
-    let (Some(first), Some(last)) = (profile.ticks.first(), profile.ticks.last()) else { return Vec::new() };
-    let seconds = last.time.saturating_sub(first.time) as f64 / 1e9;
-    if seconds <= 0.0 {
-        return Vec::new();
-    }
     profile
         .series
         .iter()
         .enumerate()
         .filter(|(_, series)| !profile.missing.iter().any(|missing| missing.name == series.name))
         .filter_map(|(column, series)| {
-            let growth = last.values.get(column)?.checked_sub(*first.values.get(column)?)?;
+            let (growth, seconds) = profile.growth(column)?;
             Some(CounterRate {
                 name: series.name.clone(),
                 cpu: series.cpu,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::counters::{CounterRate, rates};
 use crate::StackProfile;
-use crate::format::{MissingCounter, Origin};
+use crate::format::{MissingCounter, Origin, Work};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -12,6 +12,7 @@ struct Report<'a> {
     duration_s: f64,
     samples: usize,
     weight: u64,
+    work: Option<&'a Work>,
     lost: u64,
     throttled: u64,
     other_processes: u64,
@@ -49,6 +50,7 @@ pub fn json(profile: &StackProfile) -> String {
         duration_s: profile.duration_ns as f64 / 1e9,
         samples: profile.samples.len(),
         weight: profile.weight(),
+        work: profile.work.as_ref(),
         lost: profile.lost,
         throttled: profile.throttled,
         other_processes: profile.others,

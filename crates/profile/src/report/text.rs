@@ -57,6 +57,14 @@ pub(super) fn heading(profile: &StackProfile) -> String {
             weight as f64 / profile.duration_ns.max(1) as f64
         );
     }
+    if let Some(work) = &profile.work {
+        let each = weight as f64 / work.units;
+        let cost = match origin.trigger {
+            Trigger::CpuClock => format!("cpu time of one {:.2} µs", each / 1e3),
+            Trigger::Cycles | Trigger::Events => format!("cycles of one {each:.0}"),
+        };
+        let _ = writeln!(out, "work: {:.0} {}, {cost}", work.units, work.unit);
+    }
     let of_kernel = profile.samples.iter().filter(|sample| innermost_module(profile, sample) == "[kernel]");
     let kernel_share = percent(of_kernel.map(|sample| sample.weight).sum(), weight);
     let unnamed = profile.samples.iter().filter(|sample| {
@@ -87,14 +95,23 @@ fn innermost_module<'a>(profile: &'a StackProfile, sample: &Sampled) -> &'a str 
 fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
     let weight = profile.weight();
     let costs = profile.costs();
-    let _ = writeln!(out, "   own   total  samples  function");
+    let units = profile.work.as_ref().map(|work| work.units);
+    let heading = match (units, profile.origin.trigger) {
+        (None, _) => "",
+        (Some(_), Trigger::CpuClock) => "  ns of one",
+        (Some(_), Trigger::Cycles | Trigger::Events) => "  cycles of one",
+    };
+    let _ = writeln!(out, "   own   total  samples{heading}  function");
     for cost in costs.iter().take(options.top).filter(|cost| cost.total > 0) {
         let _ = writeln!(
             out,
-            "{:5.1} % {:5.1} % {:8}  {}",
+            "{:5.1} % {:5.1} % {:8}{}  {}",
             percent(cost.own, weight),
             percent(cost.total, weight),
             cost.samples,
+            units.map_or_else(String::new, |units| {
+                format!("{:1$.0}", cost.own as f64 / units, heading.len())
+            }),
             name(profile, cost.function)
         );
     }
@@ -195,6 +212,15 @@ mod tests {
         let text = text(&profile, &options());
         assert!(text.contains("INCOMPLETE: cut off at byte 99"), "{text}");
         assert!(text.contains("DOUBTFUL: samples are missing; record with a lower --hz"), "{text}");
+    }
+
+    #[test]
+    fn text_report_divides_cost_by_work() {
+        let mut profile = profile(&[("main;f", 75), ("main;g", 25)]);
+        profile.work = Some(crate::Work { units: 10.0, unit: "requests".to_owned(), cpus: 1 });
+        let text = text(&profile, &options());
+        assert!(text.contains("work: 10 requests, cpu time of one 10030.09 µs"), "{text}");
+        assert!(text.contains(" 75.0 %  75.0 %       75    7522568  f  [prog]"), "{text}");
     }
 
     #[test]
