@@ -1633,7 +1633,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --php --php-children --php-queue --php-requests --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --programs-queue-timeout --programs-timeout --programs-body-bytes --php-queue-timeout --php-timeout --php-body-bytes --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
+            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --tls-certificate --tls-key --listen-tls --php --php-children --php-queue --php-requests --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --programs-queue-timeout --programs-timeout --programs-body-bytes --php-queue-timeout --php-timeout --php-body-bytes --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1752,6 +1752,40 @@ _vermeil() {
                     return 0
                     ;;
                 --cache-file-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-certificate)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --tls-key)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --listen-tls)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -67,6 +67,9 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l type -d 'The m
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-bytes -d 'Memory for file contents, all cores together, in bytes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-entries -d 'Cached paths, all cores together' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cache-file-bytes -d 'The largest file whose content is kept in memory, in bytes' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l tls-certificate -d 'Serve HTTPS with this certificate; may be given several times' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l tls-key -d 'The private key of the certificate, once for each certificate' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l listen-tls -d 'Where to listen for HTTPS, written as for --listen; may be given several times' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php -d 'Let PHP answer files named *.php' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-children -d 'Children of the pool, and connections to the pool at the same time' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l php-queue -d 'Requests that may wait for PHP' -r

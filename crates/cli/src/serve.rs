@@ -8,6 +8,7 @@ mod limits;
 mod php;
 mod programs;
 mod resolve;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use programs::ProgramsArgs;
 use std::path::PathBuf;
+use tls::TlsArgs;
 use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, GivenParts, Surroundings};
 use vermeil_server::files::TypeOf;
@@ -36,6 +38,7 @@ use vermeil_topology::{CoreSelection, InstanceSelection};
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil serve",
     "vermeil serve /srv/www --listen :80 --log /var/log/vermeil.log",
+    "vermeil serve /srv/www --tls-certificate fullchain.pem --tls-key privkey.pem --listen-tls :443",
     "vermeil serve /srv/www --php",
     "vermeil serve --config /etc/vermeil/vermeil.toml",
     "vermeil serve --config /etc/vermeil/vermeil.toml --take-over",
@@ -184,6 +187,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten, next_help_heading = "Cache")]
     cache: CacheArgs,
+
+    #[command(flatten, next_help_heading = "HTTPS")]
+    tls: TlsArgs,
 
     #[command(flatten, next_help_heading = "PHP")]
     php: PhpArgs,

@@ -16,6 +16,14 @@ use vermeil_server::settings::cgi::UserError;
 pub(crate) enum UsageError {
     #[error("--listen {listen}: {source}")]
     Address { listen: Listen, source: AddressError },
+    #[error("--listen-tls {listen}: {source}")]
+    TlsAddress { listen: Listen, source: AddressError },
+    #[error("--listen-tls {listen}: another listener has this address; choose another for HTTPS")]
+    TlsAddressTaken { listen: Listen },
+    #[error(
+        "--tls-key: there are {certificates} certificates and {keys} keys; give a key for each certificate, in the same order"
+    )]
+    TlsKeys { certificates: usize, keys: usize },
     #[error("--agent {listen}: {source}")]
     Agent { listen: Listen, source: AddressError },
     #[error("--php: {source}")]
@@ -40,13 +48,17 @@ impl UsageError {
     /// The exit code: an error of the command line, or a missing resource.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Address { .. } | Self::Agent { .. } | Self::Php { .. } | Self::MachineFile { .. } => {
-                Exit::CannotStart
-            }
+            Self::Address { .. }
+            | Self::TlsAddress { .. }
+            | Self::Agent { .. }
+            | Self::Php { .. }
+            | Self::MachineFile { .. } => Exit::CannotStart,
             Self::Machine(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Config(error) if error.is_unreadable() => Exit::CannotStart,
             Self::CgiUser(_)
             | Self::Superuser { .. }
+            | Self::TlsAddressTaken { .. }
+            | Self::TlsKeys { .. }
             | Self::Config(_)
             | Self::Contradiction { .. }
             | Self::Machine(_)

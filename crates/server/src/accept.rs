@@ -8,13 +8,15 @@
 //! listener. `admission_control.rs` watches how long connections wait to be accepted.
 
 use crate::{
-    admission,
+    ListenAddr, admission,
     admission_control::Admission,
     balance::Accepted,
+    client_stream::ClientStream,
     clients::Visit,
     core_context::{self, ConnectionPermit},
+    handshake,
     log::NoticeKind,
-    request_loop,
+    request_loop::{self, ConnectionStart},
     settings::BusyPoll,
 };
 use std::{
@@ -36,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(50);
 const IN_A_ROW: u32 = 16;
 
 /// Accepts until the listener is closed.
-pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpListener>) {
+pub(crate) async fn accept(handle: Handle, core: CoreIndex, addr: ListenAddr, listener: Arc<TcpListener>) {
     let mut accepted = 0;
     loop {
         core_context::prospect().await;
@@ -47,7 +49,7 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
         match listener.accept().await {
             Ok(socket) => {
                 core_context::vacancy().await;
-                if let Err(error) = start(&handle, core, socket, Accepted::Own) {
+                if let Err(error) = start(&handle, core, addr, socket, Accepted::Own) {
                     trouble(&error).await;
                 }
             }
@@ -59,14 +61,24 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, listener: Arc<TcpLis
     }
 }
 
-/// Makes a connection a task of this core, or refuses it.
+/// Makes a connection at the listener `addr` a task of this core, or refuses it.
 ///
 /// # Errors
 /// The driver refuses the descriptor.
-pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Accepted) -> io::Result<()> {
+pub(crate) fn start(
+    handle: &Handle,
+    core: CoreIndex,
+    addr: ListenAddr,
+    socket: OwnedFd,
+    how: Accepted,
+) -> io::Result<()> {
+    let tls = core_context::with(|local| local.server.tls.clone().filter(|tls| tls.is_spoken_at(addr)));
     let admission = admission::admit(&socket);
     let left = match admission {
         Admission::Serve => Some(socket),
+        // A client that speaks TLS reads no answer before a handshake, which costs more than
+        // serving.
+        Admission::Refuse if tls.is_some() => None,
         Admission::Refuse => admission::refuse(socket),
         Admission::Drop => None,
     };
@@ -75,13 +87,18 @@ pub(crate) fn start(handle: &Handle, core: CoreIndex, socket: OwnedFd, how: Acce
         return Ok(());
     };
     let Ok(visit) = visit(&socket) else {
-        admission::refuse_client(socket);
+        if tls.is_none() {
+            admission::refuse_client(socket);
+        }
         core_context::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
-    serve(handle, core, stream, admission, 0, visit);
+    match tls {
+        None => serve(handle, core, stream, admission, 0, visit),
+        Some(tls) => spawn(handle, core, visit, |place| handshake::serve(stream, place, tls, addr)),
+    }
     Ok(())
 }
 
@@ -129,10 +146,20 @@ fn serve(
     requests: u32,
     visit: Option<Visit>,
 ) {
+    let stream = ClientStream::plain(stream);
+    let start = ConnectionStart { requests, ..ConnectionStart::default() };
+    spawn(handle, core, visit, |place| request_loop::serve(stream, place, admission, start));
+}
+
+fn spawn<F: Future<Output = ()> + Send + 'static>(
+    handle: &Handle,
+    core: CoreIndex,
+    visit: Option<Visit>,
+    serve: impl FnOnce(ConnectionPermit) -> F,
+) {
     let place = ConnectionPermit::take(visit);
     let number = place.number();
-    let task =
-        handle.spawn_on(&handle.color_on(core), request_loop::serve(stream, place, admission, requests));
+    let task = handle.spawn_on(&handle.color_on(core), serve(place));
     core_context::with(|local| local.connections.set_task(number, task));
 }
 

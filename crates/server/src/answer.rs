@@ -27,9 +27,11 @@ use crate::{
     },
     gateway,
     hosts::{Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate},
+    https,
     log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
+    settings::tls::HttpsUse,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -137,6 +139,13 @@ pub(crate) fn answer(
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
         // The request has no path (RFC 9112 §3.2): OPTIONS of the server itself, or CONNECT.
         return without_file(local, request.method, *head, out);
+    }
+    let https = local.hosts.hosts().host(host).rules.https;
+    if https != HttpsUse::Optional {
+        head.strict = https::strict_transport(https, head.visitor);
+        if let Some(sent) = https::redirect(local, host, request, *head, out) {
+            return Answer::Ready(sent);
+        }
     }
     if !local.hosts.hosts().host(host).rules.routes.is_empty()
         && let Some(answer) = routed(local, host, request, head, out)

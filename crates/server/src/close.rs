@@ -18,7 +18,7 @@ const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Waits until the client has closed, or a bound is reached.
 pub(crate) async fn linger(connection: Connection) {
-    let (stream, place) = connection.into_parts();
+    let (mut stream, place) = connection.into_parts();
     if stream.shutdown_write().is_err() {
         return;
     }
@@ -27,7 +27,7 @@ pub(crate) async fn linger(connection: Connection) {
     limit.set(LINGER);
     let (mut buffer, mut dropped) = (Vec::new(), 0);
     while dropped < LINGER_BYTES_MAX {
-        let receiving = poll_fn(|context| match stream.poll_recv(context, &mut buffer) {
+        let receiving = poll_fn(|context| match stream.poll_recv_unread(context, &mut buffer) {
             Poll::Pending if place.gives_way() => Poll::Ready(io::Result::Ok(0)),
             polled => polled,
         });

@@ -13,6 +13,7 @@ mod write_timeout;
 use crate::{
     address::Client,
     admission_control::Admission,
+    client_stream::{ClientStream, ENCRYPTED_AT_ONCE},
     connections::IdleState,
     core_context::{self, ConnectionPermit, CoreContext},
     counts::AnswerEnd,
@@ -33,7 +34,7 @@ use std::{
     time::Duration,
 };
 use under_way::UnderWay;
-use vermeil::{More, Sleep, TcpStream, now_ms};
+use vermeil::{More, Sleep, now_ms};
 use vermeil_http::{
     Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
 };
@@ -45,7 +46,7 @@ const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
 /// A connection between its events.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: ClientStream,
     pub(crate) place: ConnectionPermit,
     pub(crate) admission: Admission,
     /// The client in the log. `None` when the log is off.
@@ -118,22 +119,23 @@ pub(crate) enum Farewell {
 }
 
 /// Where the connection came to and from.
-fn visitor_of(stream: &TcpStream, local: &CoreContext) -> Visitor {
+fn visitor_of(stream: &ClientStream, local: &CoreContext) -> Visitor {
     let of_socket =
         stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
+    let scheme = stream.scheme();
     // A client that has gone gets no access.
-    let Ok(Ok((own, peer))) = of_socket else { return Visitor::UNKNOWN };
-    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)) }
+    let Ok(Ok((own, peer))) = of_socket else { return Visitor { scheme, ..Visitor::UNKNOWN } };
+    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme }
 }
 
 impl Connection {
     /// The parts that remain when the connection answers nothing more.
-    pub(crate) fn into_parts(self) -> (TcpStream, ConnectionPermit) {
+    pub(crate) fn into_parts(self) -> (ClientStream, ConnectionPermit) {
         (self.stream, self.place)
     }
 
     pub(crate) fn new(
-        stream: TcpStream,
+        stream: ClientStream,
         place: ConnectionPermit,
         admission: Admission,
         requests: u32,
@@ -171,6 +173,15 @@ impl Connection {
             return Ok(());
         }
         self.drop_first_sent();
+        let mut body = body;
+        while self.stream.is_secure() && body.len() > ENCRYPTED_AT_ONCE {
+            let part = body.split_to(ENCRYPTED_AT_ONCE);
+            self.hand_over(part, More::Yes).await?;
+        }
+        self.hand_over(body, more).await
+    }
+
+    async fn hand_over(&mut self, body: Bytes, more: More) -> Result<(), Lost> {
         let output = mem::take(&mut self.output);
         self.sent().await?;
         self.stream.send(output, body, more)?;
@@ -184,7 +195,7 @@ impl Connection {
             return Ok(());
         }
         let Self { stream, place, limit, waiting_for, .. } = self;
-        let buffer = with_write_timeout(stream, place, limit, waiting_for, stream.sent()).await?;
+        let buffer = with_write_timeout(stream.tcp(), place, limit, waiting_for, stream.sent()).await?;
         if self.output.capacity() == 0 {
             self.output = buffer;
         }
@@ -199,8 +210,8 @@ impl Connection {
         count: usize,
     ) -> Result<usize, Lost> {
         let Self { stream, place, limit, waiting_for, .. } = self;
-        with_write_timeout(stream, place, limit, waiting_for, stream.sendfile(file.as_fd(), offset, count))
-            .await
+        let tcp = stream.tcp();
+        with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file.as_fd(), offset, count)).await
     }
 
     /// Waits for bytes. Returns a farewell if the connection is over.
@@ -236,7 +247,7 @@ impl Connection {
         self.quiet_since_ms = Some(since_ms);
         self.place.set_idle_since(idle, since_ms);
         let received = loop {
-            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
                 Poll::Pending if between_requests && place.is_ending() => Poll::Ready(ReceiveEnd::Is(Ok(0))),
                 Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
@@ -334,7 +345,7 @@ impl Connection {
             self.limit.set(patience);
             let since_ms = *self.quiet_since_ms.get_or_insert_with(now_ms);
             self.place.set_idle_since(IdleState::Body, since_ms);
-            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
                 Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
                 polled => polled.map(ReceiveEnd::Is),
@@ -419,8 +430,10 @@ impl Connection {
     /// Sets the allowed time. If the connection will rest, sets the time until then and returns the
     /// remainder.
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
-        let (timeouts, rests) =
+        let (timeouts, has_shelf) =
             core_context::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
+        // The state of TLS is in this core's memory.
+        let rests = has_shelf && !self.stream.is_secure();
         let allowed = match waiting_for {
             WaitingFor::NextRequest if rests && !self.has_announced_client() => {
                 return self.wait_to_park(timeouts.keep_alive);

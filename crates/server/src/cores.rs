@@ -189,7 +189,7 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
         local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
         local.sockets.accepting += 1;
     });
-    drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, listener)));
+    drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, addr, listener)));
     Ok(())
 }
 
@@ -207,7 +207,7 @@ async fn tick(core: CoreIndex, cpu: usize) {
         core_context::with(|local| {
             local.hosts.tick();
             local.cache.tick();
-            local.heads.load_line = local.server.load.line(local.server.load_report);
+            local.heads.load_line = local.server.load_line();
         });
     }
 }

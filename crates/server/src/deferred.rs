@@ -363,6 +363,10 @@ async fn send(
             }
             (BodySegment::Range(range), Content::Disk(file)) => match large_files {
                 LargeFiles::Copied => copy_range(connection, file, range, sent).await?,
+                // The kernel sends files without encrypting them.
+                LargeFiles::Sendfile if connection.stream.is_secure() => {
+                    copy_range(connection, file, range, sent).await?
+                }
                 LargeFiles::Sendfile => {
                     connection.flush(Bytes::new(), More::Yes).await?;
                     connection.sent().await?;

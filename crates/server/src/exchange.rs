@@ -9,6 +9,7 @@ use crate::{
 use std::{fmt, io};
 use vermeil_http::{
     Method, Request, Version,
+    gateway::ClientScheme,
     response::{PageContent, Persistence},
 };
 
@@ -30,6 +31,25 @@ pub(crate) struct AnswerHead {
     pub(crate) rules: Option<AnswerRulesId>,
     /// The first route to try: behind the route that rewrote the path, if there is one.
     pub(crate) routes_from: u32,
+    pub(crate) strict: StrictTransport,
+}
+
+/// Whether the answer tells the browser to use HTTPS alone (RFC 6797).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StrictTransport {
+    #[default]
+    Unsaid,
+    Said,
+}
+
+impl StrictTransport {
+    /// The field lines of the answer. A year, as lists of such hosts in browsers ask for.
+    pub(crate) fn lines(self) -> &'static [u8] {
+        match self {
+            Self::Unsaid => b"",
+            Self::Said => b"Strict-Transport-Security: max-age=31536000\r\n",
+        }
+    }
 }
 
 /// Where a connection came to and from, as far as an answer may depend on that.
@@ -39,10 +59,12 @@ pub(crate) struct Visitor {
     pub(crate) at: Option<ListenAddr>,
     /// The client.
     pub(crate) peer: Option<Client>,
+    /// The scheme of the request, which a believed proxy may name.
+    pub(crate) scheme: ClientScheme,
 }
 
 impl Visitor {
-    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None };
+    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None, scheme: ClientScheme::Http };
 }
 
 impl AnswerHead {
@@ -55,6 +77,7 @@ impl AnswerHead {
         visitor: Visitor::UNKNOWN,
         rules: None,
         routes_from: 0,
+        strict: StrictTransport::Unsaid,
     };
 
     pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
@@ -72,6 +95,7 @@ impl AnswerHead {
             visitor,
             rules: None,
             routes_from: 0,
+            strict: StrictTransport::Unsaid,
         }
     }
 }

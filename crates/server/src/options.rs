@@ -12,6 +12,7 @@ use crate::{
         cgi::CgiOptions,
         gateway::GatewayOptions,
         php::{PhpOptions, PoolsOptions},
+        tls::TlsOptions,
     },
     user::User,
 };
@@ -55,6 +56,8 @@ pub struct ServeOptions {
     pub hosts: Arc<Hosts>,
     /// Addresses to listen on, at least one.
     pub listen: Vec<ListenAddr>,
+    /// HTTPS.
+    pub tls: TlsOptions,
     /// The configured cores and instances.
     pub placement: RequestedPlacement,
     /// Cpus to run on, one core each, at least one.

@@ -36,7 +36,8 @@ pub(crate) fn refuse(local: &mut CoreContext, rejection: Rejection, out: &mut Ve
     detailed_page(local, rejection.status(), rejection.reason(), b"", AnswerHead::UNKNOWN, out)
 }
 
-fn detailed_page(
+/// Writes the page of `status`, with a reason in words and more field lines.
+pub(crate) fn detailed_page(
     local: &mut CoreContext,
     status: Status,
     detail: &str,
@@ -52,7 +53,7 @@ fn detailed_page(
         persistence: head.persistence,
         content: head.content,
         now,
-        lines: &[SERVER, &local.heads.load_line, lines].concat(),
+        lines: &[SERVER, &local.heads.load_line, head.strict.lines(), lines].concat(),
     };
     let start = out.len();
     let body_bytes = page.write(out);
@@ -68,6 +69,7 @@ pub(crate) fn finish(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8
     let date = local.heads.clock.date(now_ms());
     let writer = HeadWriter::resume(out)
         .lines(&local.heads.load_line)
+        .lines(head.strict.lines())
         .date(date)
         .connection(head.version, head.persistence);
     match head.rules {

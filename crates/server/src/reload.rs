@@ -28,6 +28,7 @@ use crate::{
     server::{Server, StatusPage},
     signals,
     status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
+    tls::ServerTls,
 };
 use bytes::Bytes;
 use std::{
@@ -66,6 +67,9 @@ pub(crate) enum ReloadError {
     /// The topology of the machine.
     #[error(transparent)]
     Machine(#[from] vermeil_topology::TopologyError),
+    /// Certificates.
+    #[error("{0}")]
+    Certificates(String),
     /// A new address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -275,6 +279,10 @@ impl RunningServer {
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No)?;
         }
+        let troubles = ServerTls::troubles(present.server.tls.as_ref(), &options, &self.handle);
+        if !troubles.is_empty() {
+            return Err(ReloadError::Certificates(troubles.join("\n")));
+        }
         let old = &present.options;
         let log = match (&options.log, &options.log_format) == (&old.log, &old.log_format) {
             true => None,
@@ -308,7 +316,8 @@ impl RunningServer {
         }
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
-        let server = Arc::new(present.server.with(&options, connections_max));
+        let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.handle);
+        let server = Arc::new(present.server.with(&options, connections_max, tls));
         let gone = |addr: &&ListenAddr| !options.listen.contains(addr);
         let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();
         let mut said = vec![format!("reloaded: {}", options.hosts.describe())];

@@ -15,6 +15,7 @@ use crate::{
     address::Client,
     admission_control::Admission,
     answer::{self, Answer, Slow},
+    client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection, Farewell},
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
@@ -24,7 +25,7 @@ use crate::{
     pages::{busy, refuse},
 };
 use bytes::Bytes;
-use vermeil::{More, TcpStream};
+use vermeil::More;
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 
 /// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
@@ -43,21 +44,46 @@ enum AfterConsume {
     Close(Farewell),
 }
 
-/// Serves one connection, which has had `requests` requests, to its end.
-pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, admission: Admission, requests: u32) {
-    let mut connection = Connection::new(stream, place, admission, requests);
-    let ended = run(&mut connection).await;
-    connection.place.end();
-    match ended {
-        Ok(Farewell::Expected) | Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
-        Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
-        // The client counts the bytes and sees that some are missing.
-        Err(Lost::Cut) => {}
+/// The state of a connection before its service.
+#[derive(Default)]
+pub(crate) struct ConnectionStart {
+    /// Requests that the connection has had.
+    pub(crate) requests: u32,
+    /// Received bytes.
+    pub(crate) input: Vec<u8>,
+    /// The client, if a proxy has announced it.
+    pub(crate) origin: Option<Box<ClientOrigin>>,
+}
+
+/// Serves one connection to its end. Call this function on the core of the connection. The future
+/// holds no copy of the arguments, because an idle connection has to be small.
+pub(crate) fn serve(
+    stream: ClientStream,
+    place: ConnectionPermit,
+    admission: Admission,
+    start: ConnectionStart,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut connection = Connection::new(stream, place, admission, start.requests);
+    connection.input = start.input;
+    connection.set_origin(start.origin);
+    async move {
+        let ended = run(&mut connection).await;
+        connection.place.end();
+        match ended {
+            Ok(Farewell::Expected) => connection.stream.say_end(),
+            Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
+            Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
+            // The client counts the bytes and sees that some are missing.
+            Err(Lost::Cut) => {}
+        }
     }
 }
 
 async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
-    if connection.is_announced() && !Box::pin(connection.read_announcement()).await? {
+    if connection.origin.is_none()
+        && connection.is_announced()
+        && !Box::pin(connection.read_announcement()).await?
+    {
         return Ok(Farewell::Expected);
     }
     loop {
@@ -130,7 +156,7 @@ fn consume_one(
             }
             let visitor = match local.hosts.hosts().ask_for_visitor() {
                 true => ClientOrigin::of_request(&mut connection.origin, &connection.stream, &request, local),
-                false => Visitor::UNKNOWN,
+                false => Visitor { scheme: connection.stream.scheme(), ..Visitor::UNKNOWN },
             };
             connection.peer = connection.peer.map(|peer| visitor.peer.unwrap_or(peer));
             let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
@@ -212,7 +238,9 @@ mod tests {
     /// the log however it ends.
     #[test]
     fn a_waiting_connection_is_small() {
-        fn size<F: Future>(_: impl Fn(TcpStream, ConnectionPermit, Admission, u32) -> F) -> usize {
+        fn size<F: Future>(
+            _: impl Fn(ClientStream, ConnectionPermit, Admission, ConnectionStart) -> F,
+        ) -> usize {
             size_of::<F>()
         }
         assert!(size(serve) <= 896, "{} bytes", size(serve));

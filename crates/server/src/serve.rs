@@ -18,6 +18,7 @@ use crate::{
     handover::{Inherited, TakeOverError},
     hosts::{Folder, OpenSites},
     instance::Assigned,
+    key_reader::KeyReader,
     listen::{ListenError, listen_on},
     listening::Listening,
     log::{Log, LogError, Notices},
@@ -29,7 +30,9 @@ use crate::{
     reload::{RunningServer, StartedParts},
     sandbox::{self, Outside, Sandbox},
     server::Server,
+    settings::tls::HTTPS_PORT,
     signals::{self, Impatience, StopCourse},
+    tls::ServerTls,
     trace::{EVENTS_PER_CORE, TraceTarget},
     user::PrivilegeError,
 };
@@ -51,6 +54,7 @@ use std::{
 };
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
+use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_topology::CpuId;
 
@@ -230,6 +234,8 @@ impl ServerSockets {
 struct ConfinedServer {
     sandbox: Sandbox,
     broker: Broker,
+    /// The process that opens private keys, if the server may not.
+    keys: Option<KeyReader>,
     /// The files of unix sockets that a takeover leaves.
     left: Vec<UnixAddr>,
     programs: Option<ProgramSetup>,
@@ -249,6 +255,7 @@ impl ConfinedServer {
             None => ServeWatch::Control(BoundControl::at(&options.control, inherited)?),
         };
         let trace = options.trace.as_deref().map(open_trace).transpose()?;
+        let keys = KeyReader::start(options).map_err(ServeError::Broker)?;
         privileges::prepare(options).map_err(ServeError::OwnLog)?;
         let room = ProgramSetup::make_room(options)?;
         privileges::give_up(options, When::BeforePrograms)?;
@@ -273,7 +280,7 @@ impl ConfinedServer {
         if let Some(programs) = &mut programs {
             programs.remove_by(broker.folder_remover());
         }
-        Ok(Self { sandbox, broker, left, programs, trace, watch })
+        Ok(Self { sandbox, broker, keys, left, programs, trace, watch })
     }
 }
 
@@ -316,7 +323,7 @@ impl ServingServer {
         sockets: ServerSockets,
         confined: ConfinedServer,
     ) -> Result<Self, ServeError> {
-        let ConfinedServer { sandbox, broker, left, programs, trace, watch } = confined;
+        let ConfinedServer { sandbox, broker, keys, left, programs, trace, watch } = confined;
         let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
         let connections_max = connections_that_fit(&options);
         let OpenedFiles { sites, changes, memory } = OpenedFiles::open(&options)?;
@@ -331,7 +338,8 @@ impl ServingServer {
         let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
-        let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing));
+        let tls = ServerTls::of_start(&options, keys, &runtime.handle());
+        let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, tls));
         let on_cores =
             programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
         cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
@@ -353,6 +361,7 @@ impl ServingServer {
             sandbox,
             busy_poll: busy_poll::describe(&runtime.handle(), options.busy_poll),
             what: options.hosts.describe(),
+            secure: options.tls.listen.clone(),
             cpus: options.cpus.clone(),
         };
         let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
@@ -495,13 +504,15 @@ struct StartLines {
     busy_poll: Option<String>,
     /// The hosts.
     what: String,
+    /// The listeners whose clients speak TLS.
+    secure: Vec<ListenAddr>,
     cpus: Vec<CpuId>,
 }
 
 impl StartLines {
     fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &RunningServer) {
-        let Self { changes, memory, sandbox, busy_poll, what, cpus } = self;
-        describe_addresses(what, bound);
+        let Self { changes, memory, sandbox, busy_poll, what, cpus, .. } = self;
+        describe_addresses(what, bound, &self.secure);
         log_line(format_args!("io: {}", running.io()));
         let set: vermeil_topology::CpuSet = cpus.iter().copied().collect();
         log_line(format_args!("cores: {} (cpus {set}); changes to files: {changes}", cpus.len()));
@@ -566,26 +577,29 @@ pub(crate) fn watch_over(control: Result<ControlSocket, String>) -> Option<Contr
 }
 
 /// Logs each address, of TCP as a URL.
-pub(crate) fn describe_addresses(what: &str, bound: &[(ListenAddr, ListenAddr)]) {
-    for (_, addr) in bound {
+pub(crate) fn describe_addresses(what: &str, bound: &[(ListenAddr, ListenAddr)], secure: &[ListenAddr]) {
+    for (asked, addr) in bound {
+        let scheme = if secure.contains(asked) { ClientScheme::Https } else { ClientScheme::Http };
         match addr {
-            ListenAddr::Tcp(addr) => log_line(format_args!("serving {what} at {}", url(*addr))),
+            ListenAddr::Tcp(addr) => log_line(format_args!("serving {what} at {}", url(*addr, scheme))),
             ListenAddr::Unix(addr) => log_line(format_args!("serving {what} at {addr}")),
         }
     }
 }
 
 /// A URL for a browser. All interfaces are shown as this machine.
-fn url(addr: SocketAddr) -> String {
+fn url(addr: SocketAddr, scheme: ClientScheme) -> String {
     let host = match addr {
         _ if addr.ip().is_unspecified() => "localhost".to_owned(),
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
     let all = if addr.ip().is_unspecified() { format!(" (all interfaces, {addr})") } else { String::new() };
-    match addr.port() {
-        80 => format!("http://{host}/{all}"),
-        port => format!("http://{host}:{port}/{all}"),
+    match (scheme, addr.port()) {
+        (ClientScheme::Http, 80) => format!("http://{host}/{all}"),
+        (ClientScheme::Http, port) => format!("http://{host}:{port}/{all}"),
+        (ClientScheme::Https, HTTPS_PORT) => format!("https://{host}/{all}"),
+        (ClientScheme::Https, port) => format!("https://{host}:{port}/{all}"),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
     settings::{BusyPoll, LoadReport},
+    tls::ServerTls,
 };
 use bytes::Bytes;
 use crossbeam_utils::CachePadded;
@@ -36,8 +37,9 @@ pub(crate) struct Server {
     pub(crate) busy_poll: BusyPoll,
     pub(crate) notices: Arc<Notices>,
     pub(crate) balancing: Arc<Balancing>,
-    pub(crate) load: Arc<LoadBoard>,
-    pub(crate) load_report: LoadReport,
+    load_report: LoadReport,
+    /// Set once a listener speaks TLS.
+    pub(crate) tls: Option<Arc<ServerTls>>,
     life: Arc<ServerLife>,
 }
 
@@ -54,6 +56,7 @@ struct ServerLife {
     /// The source of the status that is served as a page. Set once the server runs.
     running: OnceLock<Weak<dyn StatusPage>>,
     draining: AtomicBool,
+    load: LoadBoard,
     clients: Arc<Clients>,
     /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
@@ -86,8 +89,10 @@ impl Server {
         connections_max: usize,
         notices: Arc<Notices>,
         balancing: Arc<Balancing>,
+        tls: Option<Arc<ServerTls>>,
     ) -> Self {
         Self {
+            tls,
             sites,
             limits: options.limits.clone(),
             timeouts: options.timeouts,
@@ -97,12 +102,12 @@ impl Server {
             busy_poll: options.busy_poll,
             notices,
             balancing,
-            load: Arc::default(),
             load_report: options.balancers.load_report,
             life: Arc::new(ServerLife {
                 leaving: AtomicBool::new(false),
                 running: OnceLock::new(),
                 draining: AtomicBool::new(false),
+                load: LoadBoard::default(),
                 clients: Arc::default(),
                 handed_over: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
@@ -111,8 +116,14 @@ impl Server {
     }
 
     /// The same server with another configuration.
-    pub(crate) fn with(&self, options: &ServeOptions, connections_max: usize) -> Self {
+    pub(crate) fn with(
+        &self,
+        options: &ServeOptions,
+        connections_max: usize,
+        tls: Option<Arc<ServerTls>>,
+    ) -> Self {
         Self {
+            tls,
             sites: self.sites.clone(),
             limits: options.limits.clone(),
             timeouts: options.timeouts,
@@ -122,10 +133,19 @@ impl Server {
             busy_poll: options.busy_poll,
             notices: self.notices.clone(),
             balancing: self.balancing.clone(),
-            load: self.load.clone(),
             load_report: options.balancers.load_report,
             life: self.life.clone(),
         }
+    }
+
+    /// The measured load.
+    pub(crate) fn load(&self) -> &LoadBoard {
+        &self.life.load
+    }
+
+    /// The field line that reports the load to balancers, if wanted.
+    pub(crate) fn load_line(&self) -> Vec<u8> {
+        self.life.load.line(self.load_report)
     }
 
     /// Tells balancers from now on to send no more clients.

@@ -86,11 +86,11 @@ struct StallRescue {
     owner: CoreIndex,
     source: Source,
     shelf: Option<Arc<IdleConnectionPool>>,
+    addr: ListenAddr,
 }
 
 /// A watch, with the task that waits for the kernel to tell of a connection.
 struct Watching {
-    addr: ListenAddr,
     watch: Arc<StallRescue>,
     told: Option<Task<()>>,
 }
@@ -129,12 +129,12 @@ fn begin(handle: &Handle, core: CoreIndex, watched: Vec<WatchedListener>) -> io:
     let tells_every_watcher = Source::tells_every_watcher()?;
     for WatchedListener { owner, addr, socket, shelf, is_next, .. } in watched {
         let source = Source::watch(socket)?;
-        let watch = Arc::new(StallRescue { handle: handle.clone(), core, owner, source, shelf });
+        let watch = Arc::new(StallRescue { handle: handle.clone(), core, owner, source, shelf, addr });
         let told = (is_next || !tells_every_watcher).then(|| {
             let rest = if tells_every_watcher { REST } else { Duration::ZERO };
             handle.spawn_on(&handle.color_on(core), wait_to_be_told(watch.clone(), rest))
         });
-        POST.with_borrow_mut(|post| post.watching.push(Watching { addr, watch, told }));
+        POST.with_borrow_mut(|post| post.watching.push(Watching { watch, told }));
     }
     POST.with_borrow_mut(|post| {
         post.looking_around.get_or_insert_with(|| handle.spawn_on(&handle.color_on(core), look_around()));
@@ -214,7 +214,7 @@ impl StallRescue {
     fn accept_one(&self) -> bool {
         // The owner logs errors of accepting.
         let Ok(Ok(Some(socket))) = self.source.with_fd(accept_queued) else { return false };
-        accept::start(&self.handle, self.core, socket, Accepted::TakenOver).is_ok()
+        accept::start(&self.handle, self.core, self.addr, socket, Accepted::TakenOver).is_ok()
     }
 }
 
@@ -246,8 +246,8 @@ pub(crate) fn stop() {
 }
 
 fn stop_where(ends: impl Fn(ListenAddr) -> bool) {
-    let ended: Vec<Watching> =
-        POST.with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.addr)).collect());
+    let ended: Vec<Watching> = POST
+        .with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.watch.addr)).collect());
     for Watching { watch, told, .. } in ended {
         // Later connections are reported to another watcher, perhaps of another server, because the
         // kernel passes over a driver that does not wait. This driver waits again only when the

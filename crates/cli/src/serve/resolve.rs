@@ -16,6 +16,7 @@ use vermeil_server::log::LogFormat;
 use vermeil_server::settings::Balance;
 use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
 use vermeil_server::settings::php::PoolsOptions;
+use vermeil_server::settings::tls::HttpsUse;
 use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
     ClientBound, HOSTS_SHOWN_MAX, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
@@ -55,10 +56,13 @@ impl ServeArgs {
                 .resolve_tcp(listen, &mut agent)
                 .map_err(|source| UsageError::Agent { listen: listen.clone(), source })?;
         }
+        let mut listen = addresses(&self.listen, around)?;
+        let tls = self.tls.options(around, &mut listen)?;
         let balancers = BalancerOptions { agent, load_report: LoadReport::default() };
         Ok(ServeOptions {
             balancers,
-            listen: addresses(&self.listen, around)?,
+            listen,
+            tls,
             gateway,
             php: self.php.php(cpus.len(), around)?,
             php_pools: PoolsOptions::default(),
@@ -71,7 +75,7 @@ impl ServeArgs {
             take_over: TakeOver::Never,
             user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),
-            hosts: Hosts::single(&self.root, self.rules()).into(),
+            hosts: Hosts::single(&self.root, self.rules(), self.tls.host()?).into(),
             store: self.store(),
             sites_open_max: SITES_OPEN_MAX,
             hosts_shown_max: HOSTS_SHOWN_MAX,
@@ -106,6 +110,7 @@ impl ServeArgs {
             routes: self.cgi.routes(),
             tries: Vec::new(),
             answers: AnswerRules::default(),
+            https: HttpsUse::Optional,
         }
     }
 

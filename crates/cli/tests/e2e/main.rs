@@ -41,6 +41,7 @@ mod starts;
 mod status;
 mod strangers;
 mod support;
+mod tls;
 mod trace;
 mod try_files;
 mod unix;

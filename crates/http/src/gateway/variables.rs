@@ -43,6 +43,8 @@ pub struct ClientLink {
     /// The server's end, where a name is wanted.
     name: String,
     scheme: ClientScheme,
+    /// Further variables about the connection.
+    more: Vec<(&'static str, String)>,
 }
 
 /// One end, as text.
@@ -62,7 +64,13 @@ impl ClientLink {
     /// The connection between `local`, our end, and `remote`, the client's, secured as `scheme`
     /// says.
     pub fn new(local: SocketAddr, remote: SocketAddr, scheme: ClientScheme) -> Self {
-        Self { local: local.into(), remote: remote.into(), name: name_of(local.ip()), scheme }
+        let name = name_of(local.ip());
+        Self { local: local.into(), remote: remote.into(), name, scheme, more: Vec::new() }
+    }
+
+    /// The same with further variables about the connection, such as the version of TLS.
+    pub fn with_variables(self, more: Vec<(&'static str, String)>) -> Self {
+        Self { more, ..self }
     }
 }
 
@@ -77,7 +85,7 @@ impl ClientLink {
             port: String::new(),
         };
         let remote = EndText { address: of_socket(""), port: String::new() };
-        Self { local, remote, name: "localhost".to_owned(), scheme }
+        Self { local, remote, name: "localhost".to_owned(), scheme, more: Vec::new() }
     }
 }
 
@@ -211,7 +219,7 @@ impl Invocation<'_> {
     }
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
-        let ClientLink { local, remote, name, scheme } = self.link;
+        let ClientLink { local, remote, name, scheme, more } = self.link;
         let host = self.request.host;
         put(b"SERVER_ADDR", local.address.as_bytes());
         put(b"REMOTE_ADDR", remote.address.as_bytes());
@@ -223,6 +231,9 @@ impl Invocation<'_> {
         put(b"REQUEST_SCHEME", scheme.name());
         if *scheme == ClientScheme::Https {
             put(b"HTTPS", b"on");
+        }
+        for (name, value) in more {
+            put(name.as_bytes(), value.as_bytes());
         }
     }
 

@@ -74,7 +74,7 @@ impl Measuring {
     }
 
     fn board(&self) -> &LoadBoard {
-        &self.subject.server.load
+        self.subject.server.load()
     }
 
     /// Requests that PHP has or that wait for PHP, as a part of the number of children.

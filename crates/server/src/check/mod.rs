@@ -22,6 +22,7 @@ use crate::{
     privileges::{self, When},
     programs::has_programs,
     settings::gateway::SendRoot,
+    tls::troubles,
 };
 use plan::folder_trouble;
 use rustix::{
@@ -29,8 +30,9 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
-use std::{collections::BTreeSet, io, path::Path};
+use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 use vermeil_io::output::NameInFolder;
+use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
 /// The reasons why a server with `options` would not start, a line each.
 fn refusals(options: &ServeOptions) -> Vec<String> {
@@ -51,7 +53,16 @@ fn refusals(options: &ServeOptions) -> Vec<String> {
     };
     let sends = send_roots(&options.gateway, hosts).filter_map(of_send_root);
     let php = php::look_for(options).err().map(|error| error.to_string());
-    roots.iter().filter_map(|root| of_root(root)).chain(sends).chain(php).chain(conditions(options)).collect()
+    let reader = certificate_reader(options);
+    let certificates = troubles::of_others(hosts, |host| reader.check(host));
+    roots
+        .iter()
+        .filter_map(|root| of_root(root))
+        .chain(sends)
+        .chain(php)
+        .chain(conditions(options))
+        .chain(certificates)
+        .collect()
 }
 
 /// The unmet conditions of the machine that would prevent the start of a server with `options`, a
@@ -70,6 +81,8 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         ControlTarget::Default | ControlTarget::Off => None,
     };
     let rooms = room_troubles(options);
+    let reader = certificate_reader(options);
+    let certificates = troubles::of_first(&options.hosts, |host| reader.check(host));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
     log.into_iter()
         .chain(control)
@@ -77,7 +90,13 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         .chain(superuser(options))
         .chain(privileges::exposure(options))
         .chain(rooms)
+        .chain(certificates)
         .collect()
+}
+
+/// Reads certificates with the rights of this process.
+fn certificate_reader(options: &ServeOptions) -> CertificateStore {
+    CertificateStore::new(options.tls.policy, Arc::new(Tickets::random()), Box::new(PlainFiles))
 }
 
 /// The reason why no unix socket can listen there. A server that already listens there is no

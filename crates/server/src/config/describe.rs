@@ -27,6 +27,7 @@ pub(super) enum ValueKind {
     /// A table whose keys are chosen by the operator.
     Map(Box<ValueKind>),
     List(Box<ValueKind>),
+    OneOrMore(Box<ValueKind>),
 }
 
 impl ValueKind {
@@ -55,6 +56,7 @@ impl ValueKind {
             Self::List(of) if **of == Self::Table => "tables".to_owned(),
             Self::List(of) if **of == Self::Address => "list of addresses".to_owned(),
             Self::List(of) => format!("list of {}s", of.name()),
+            Self::OneOrMore(of) => format!("{0} or list of {0}s", of.name()),
         }
     }
 
@@ -80,6 +82,7 @@ impl ValueKind {
             Self::Map(_) => "a table, such as { Name = \"value\" }".to_owned(),
             Self::Table => "a table, such as [limits] with keys below it".to_owned(),
             Self::List(of) if **of == Self::Table => "tables, each begun by its name in [[ ]]".to_owned(),
+            Self::OneOrMore(of) => format!("{}, or a list of such in [ ]", of.example()),
             Self::List(of) => match **of {
                 Self::Text => "a list, such as [\"one\", \"two\"]".to_owned(),
                 ref of => format!("a list in [ ] of: {}", of.example()),

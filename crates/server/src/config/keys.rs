@@ -6,7 +6,7 @@
 
 use super::{
     describe::{ValueKind, table},
-    read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable},
+    read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         Balance, BusyPoll, LoadReport, cgi,
         gateway::{self, GatewayTimeouts},
         php,
+        tls::{HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
     },
 };
 use std::path::PathBuf;
@@ -90,6 +91,8 @@ table! {
         listener: Vec<ListenerTable> = Vec::new(),
         /// The proxies in front of the server that are believed.
         proxies: ProxiesTable = ProxiesTable::unwritten().expect("every key has a default"),
+        /// HTTPS: the versions and bounds for all hosts and listeners.
+        tls: TlsTable = TlsTable::unwritten().expect("every key has a default"),
         /// Bounds on requests and clients.
         limits: LimitsTable = LimitsTable::unwritten().expect("every key has a default"),
         /// Timeouts for clients.
@@ -126,8 +129,11 @@ table! {
         /// Whether each connection begins with a header of the PROXY protocol, version 1 or 2. The
         /// header names the client: for the log, for programs, and for rules about clients. The
         /// server closes connections without a header, and connections that come from no network
-        /// of `from` in `[proxies]`.
+        /// of `from` in `[proxies]`. With `tls = true`, the handshake follows the header.
         proxy_protocol: At<bool> = At::unwritten(false),
+        /// Whether clients speak HTTPS at this address, with the certificates of the hosts. A
+        /// request without TLS gets 400.
+        tls: bool = false,
     }
 }
 
@@ -146,6 +152,22 @@ table! {
         /// that speak the PROXY protocol only. Choose the fields that every proxy of `from` sets,
         /// because a proxy passes on other fields as the client sent them.
         fields: At<ForwardedWord> = At::unwritten(ForwardedWord::XForwarded),
+    }
+}
+
+table! {
+    /// HTTPS. A listener with `tls = true` and a host with a `certificate` turn HTTPS on.
+    pub(super) struct TlsTable {
+        /// The oldest version of TLS that clients may speak. `"1.2"` lets in the clients since
+        /// 2013, `"1.3"` the clients since 2018.
+        minimum: MinimumVersion = MinimumVersion::Tls12,
+        /// The most hosts whose certificates are in memory, about 6 KB each. At the bound, the
+        /// server drops the certificates that were unused for the longest time, and loads them
+        /// again when a client asks.
+        hosts_max: u64 = TlsPolicy::HOSTS_MAX as u64; from 1, to 1 << 24,
+        /// The most handshakes of an instance that wait for a core. At the bound, the server closes
+        /// new connections, because their clients would wait too long.
+        handshakes_max: u64 = HANDSHAKES_MAX as u64; from 1, to 1_000_000,
     }
 }
 
@@ -281,6 +303,23 @@ table! {
         /// The folder of served files; relative to the folder of this file. Clients cannot reach
         /// files outside the folder. Without the key, every path without a route is 404.
         root: Option<At<PathBuf>> = None,
+        /// The certificate of the host, for listeners with `tls = true`: a PEM file that begins
+        /// with the certificate of the host, followed by the certificates of its issuers
+        /// (`fullchain.pem` of certbot and acme.sh); relative to the folder of this file. The
+        /// server loads the file when a client first asks for the host, and loads a changed file
+        /// within two seconds. A list names several certificates, for example with keys of
+        /// different kinds; a client gets the first that the client supports. A host without a
+        /// certificate answers with the certificate of the default host.
+        certificate: Option<At<OneOrMore<PathBuf>>> = None,
+        /// The private key of the certificate, a PEM file that not every user of the machine may
+        /// read. With several certificates: a list of keys in the same order. Without the key: the
+        /// private key is in the file of the certificate.
+        key: Option<At<OneOrMore<PathBuf>>> = None,
+        /// Whether requests of the host must use HTTPS. `optional`: HTTP and HTTPS serve the same.
+        /// `redirect`: a request over HTTP is redirected to HTTPS, except below
+        /// `/.well-known/acme-challenge/`, where issuers of certificates look. `only`: also tells
+        /// browsers to use HTTPS alone for a year (`Strict-Transport-Security`).
+        https: At<HttpsUse> = At::unwritten(HttpsUse::Optional),
         /// The index pages of a folder; the first existing page is the answer. If the page is a
         /// program, the program runs. The configuration is refused if no route runs the program.
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),
@@ -651,5 +690,7 @@ words! {
     ForwardedWord: "x-forwarded" => ForwardedWord::XForwarded, "forwarded" => ForwardedWord::Forwarded,
         "none" => ForwardedWord::None;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
+    MinimumVersion: "1.2" => MinimumVersion::Tls12, "1.3" => MinimumVersion::Tls13;
+    HttpsUse: "optional" => HttpsUse::Optional, "redirect" => HttpsUse::Redirect, "only" => HttpsUse::Only;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

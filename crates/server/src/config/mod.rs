@@ -18,6 +18,7 @@ mod resolve;
 mod routes;
 mod split;
 mod surroundings;
+mod tls;
 pub mod values;
 
 #[cfg(test)]

@@ -369,6 +369,30 @@ impl<T: ConfigSetting> ConfigSetting for FlagOr<T> {
     }
 }
 
+/// A value, or a list of values.
+#[derive(Clone, Debug)]
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
+
+impl<T: ConfigSetting> ConfigSetting for OneOrMore<T> {
+    fn kind() -> ValueKind {
+        ValueKind::OneOrMore(Box::new(T::kind()))
+    }
+
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        match node.get_ref() {
+            DeValue::Array(_) => Vec::read(node, reader).map(Self),
+            _ => T::read(node, reader).map(|one| Self(vec![one])),
+        }
+    }
+
+    fn shown(&self) -> Option<String> {
+        match &self.0[..] {
+            [one] => one.shown(),
+            _ => self.0.shown(),
+        }
+    }
+}
+
 impl ConfigSetting for u64 {
     fn kind() -> ValueKind {
         ValueKind::Number

@@ -8,10 +8,11 @@ use super::{
     host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     programs, proxies,
-    read::At,
+    read::{At, OneOrMore},
     report::Problem,
     routes,
     surroundings::Surroundings,
+    tls,
     values::{Listen, Size, Span},
 };
 use crate::{
@@ -27,12 +28,14 @@ use crate::{
     },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
-    settings::{BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php},
+    settings::{
+        BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php,
+        tls::HttpsUse,
+    },
     user::User,
 };
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     ops::Range,
     path::{Path, PathBuf},
     str::FromStr,
@@ -63,14 +66,14 @@ pub(super) fn resolve(
     problems: &mut Vec<Problem>,
 ) -> Option<ServeOptions> {
     let mut found = Problems::default();
-    let Listeners { addrs: listen, announced } = listen(&document, hosts.folder, around, &mut found);
-    let placement = RequestedPlacement { cores: document.cores.value.clone(), instances: document.instances };
-    let instances = instances(&document, &placement, around, &mut found);
+    let Listeners { addrs: listen, announced, secure } = listen(&document, hosts.folder, around, &mut found);
+    let (placement, instances) = instances(&document, around, &mut found);
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, &mut found);
     let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
     hosts.builder.trust(proxies::trusted(&document.proxies, &document.listener, announced, &mut found));
-    let hosts = hosts.finish(document.hosts.unknown, text, &listen, around, &mut found);
+    let addresses = Addresses { all: &listen, secure: &secure };
+    let hosts = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(
             &(text.len()..text.len()),
@@ -78,8 +81,7 @@ pub(super) fn resolve(
             "there is no host; write [[host]] and below it root = \"FOLDER\"",
         );
     }
-    let balancers =
-        BalancerOptions { agent: agent(&document, around, &mut found), load_report: document.load_report };
+    let balancers = balancers(&document, around, &mut found);
     let user = user(&document, &mut found);
     let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
     let gateway = GatewayOptions {
@@ -108,6 +110,7 @@ pub(super) fn resolve(
         php_pools: programs::php_pools(&document.php),
         hosts: hosts.into(),
         listen,
+        tls: tls::options(&document.tls, secure),
         cpus,
         instances,
         balance: document.balance,
@@ -192,14 +195,17 @@ pub(super) fn narrow(number: u64) -> usize {
 }
 
 /// The addresses of the listeners.
+#[derive(Default)]
 struct Listeners {
     addrs: Vec<ListenAddr>,
     /// Those at which connections begin with a header of the PROXY protocol.
     announced: Vec<ListenAddr>,
+    /// Those whose clients speak TLS.
+    secure: Vec<ListenAddr>,
 }
 
 fn listen(document: &Document, folder: &Path, around: &Surroundings, problems: &mut Problems) -> Listeners {
-    let (mut addrs, mut announced) = (Vec::new(), Vec::new());
+    let Listeners { mut addrs, mut announced, mut secure } = Listeners::default();
     if document.listener.is_empty() {
         let default = around.resolve(&Listen::DEFAULT, &mut addrs);
         debug_assert!(default.is_ok(), "an address needs no look-up");
@@ -211,51 +217,54 @@ fn listen(document: &Document, folder: &Path, around: &Surroundings, problems: &
                 problems.push(&listener.address.at, "listener.address", "another listener has this address");
             }
             Ok(()) => {
-                if let Some(At { value: mode, at }) = &listener.mode {
-                    match addrs.last_mut() {
-                        Some(ListenAddr::Unix(addr)) => *addr = addr.with_mode(mode.0),
-                        _ => problems.push(
-                            at,
-                            "listener.mode",
-                            "only a unix socket has a mode; leave the key out",
-                        ),
+                match (&listener.mode, addrs.last_mut()) {
+                    (None, _) => {}
+                    (Some(At { value: mode, .. }), Some(ListenAddr::Unix(addr))) => {
+                        *addr = addr.with_mode(mode.0);
+                    }
+                    (Some(At { at, .. }), _) => {
+                        problems.push(at, "listener.mode", "only a unix socket has a mode; leave the key out")
                     }
                 }
                 if listener.proxy_protocol.value {
                     announced.extend_from_slice(&addrs[before..]);
                 }
+                if listener.tls {
+                    secure.extend_from_slice(&addrs[before..]);
+                }
             }
             Err(error) => problems.push(&listener.address.at, "listener.address", error.to_string()),
         }
     }
-    Listeners { addrs, announced }
+    Listeners { addrs, announced, secure }
 }
 
-/// The addresses that answer agent checks.
-fn agent(document: &Document, around: &Surroundings, problems: &mut Problems) -> Vec<SocketAddr> {
-    let mut addrs = Vec::new();
+/// The addresses that answer agent checks, and the report of the load.
+fn balancers(document: &Document, around: &Surroundings, problems: &mut Problems) -> BalancerOptions {
+    let mut agent = Vec::new();
     if let Some(At { value, at }) = &document.agent
-        && let Err(error) = around.resolve_tcp(value, &mut addrs)
+        && let Err(error) = around.resolve_tcp(value, &mut agent)
     {
         problems.push(at, "agent", error.to_string());
     }
-    addrs
+    BalancerOptions { agent, load_report: document.load_report }
 }
 
 fn instances(
     document: &Document,
-    placement: &RequestedPlacement,
     around: &Surroundings,
     problems: &mut Problems,
-) -> Vec<Instance> {
-    around.instances(placement).unwrap_or_else(|error| {
+) -> (RequestedPlacement, Vec<Instance>) {
+    let placement = RequestedPlacement { cores: document.cores.value.clone(), instances: document.instances };
+    let instances = around.instances(&placement).unwrap_or_else(|error| {
         let what = match error {
             vermeil_topology::TopologyError::Cores { problem, .. } => problem,
             other => other.to_string(),
         };
         problems.push(&document.cores.at, "cores", what);
         Vec::new()
-    })
+    });
+    (placement, instances)
 }
 
 fn refuse_contradictions(document: &Document, problems: &mut Problems) {
@@ -324,6 +333,13 @@ struct HostListens {
     is_nameless: bool,
 }
 
+/// The addresses of the listeners.
+struct Addresses<'a> {
+    all: &'a [ListenAddr],
+    /// The listeners whose clients speak TLS.
+    secure: &'a [ListenAddr],
+}
+
 /// The hosts of a document, taken one by one.
 pub(super) struct HostsMade<'f> {
     builder: HostsBuilder,
@@ -338,6 +354,9 @@ pub(super) struct HostsMade<'f> {
     cgroups: HashMap<PathBuf, Cgroup>,
     /// Hosts that are bound to listeners.
     listens: Vec<HostListens>,
+    /// The first mention of a certificate, and of a host that requires HTTPS.
+    first_certificate: Option<Range<usize>>,
+    first_https: Option<Range<usize>>,
     /// Names that an earlier host has too, with the place of the second mention.
     taken: Vec<(HostId, Range<usize>, String)>,
     problems: Problems,
@@ -353,8 +372,28 @@ impl<'f> HostsMade<'f> {
             cgi_users: Vec::new(),
             cgroups: HashMap::new(),
             listens: Vec::new(),
+            first_certificate: None,
+            first_https: None,
             taken: Vec::new(),
             problems: Problems::default(),
+        }
+    }
+
+    /// Takes the certificates of a host, and whether the host requires HTTPS.
+    fn secure(
+        &mut self,
+        id: HostId,
+        https: &At<HttpsUse>,
+        certificate: Option<&At<OneOrMore<PathBuf>>>,
+        key: Option<&At<OneOrMore<PathBuf>>>,
+    ) {
+        if https.value != HttpsUse::Optional {
+            self.first_https.get_or_insert_with(|| https.at.clone());
+        }
+        if let Some(secure) = tls::host_tls(certificate, key, self.folder, &mut self.problems) {
+            let at = certificate.map(|certificate| certificate.at.clone());
+            self.first_certificate = self.first_certificate.take().or(at);
+            self.builder.secure(id, secure);
         }
     }
 
@@ -397,7 +436,7 @@ impl<'f> HostsMade<'f> {
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
         let tries = self.candidates(&host.r#try, "host.try");
-        let mut rules = Rules { files, php, cgi, sends, routes, tries, answers };
+        let mut rules = Rules { files, php, cgi, sends, routes, tries, answers, https: host.https.value };
         self.refuse_idle_programs(&host.index, &rules);
         self.refuse_idle_candidates(&host.r#try, "host.try", &rules);
         for route in &host.route {
@@ -408,6 +447,7 @@ impl<'f> HostsMade<'f> {
         self.folders_of_routes(root.as_deref(), &folders, &mut rules);
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
+        self.secure(id, &host.https, host.certificate.as_ref(), host.key.as_ref());
         for name in &host.names {
             self.name(id, name);
         }
@@ -588,14 +628,17 @@ impl<'f> HostsMade<'f> {
         mut self,
         unknown: Unknown,
         text: &str,
-        listeners: &[ListenAddr],
+        listeners: &Addresses<'_>,
         around: &Surroundings,
         problems: &mut Problems,
     ) -> Option<Hosts> {
         problems.0.append(&mut self.problems.0);
+        let (certificate, https) = (self.first_certificate.take(), self.first_https.take());
+        tls::refuse_one_half(certificate, https, listeners.secure, text.len(), problems);
+        self.builder.set_https_port(listeners.secure.iter().find_map(ListenAddr::port));
         let line_of = |places: &[usize], id: HostId| 1 + text[..places[id.index()]].matches('\n').count();
         for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
-            let addrs = bound_to(&listen, self.folder, listeners, around, problems);
+            let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
                 let line = line_of(&self.places, by);
                 let what = format!(

@@ -115,18 +115,28 @@ impl Connection {
         if !self.is_before_head() {
             return Poll::Ready(Ok(HalfClosedState::Amid));
         }
+        if self.stream.is_secure() {
+            self.stream.send(FIRST.to_vec(), Bytes::new(), More::No)?;
+            self.sending = true;
+            self.note_first_sent();
+            return Poll::Ready(Ok(HalfClosedState::Wait));
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = self.stream.with_fd(|fd| send(fd, FIRST, flags))?;
         match sent {
             Ok(1..) => {
-                if let Some(half_closed) = &mut self.half_closed {
-                    half_closed.is_first_sent = true;
-                }
+                self.note_first_sent();
                 Poll::Ready(Ok(HalfClosedState::Wait))
             }
             // The send buffer is full, so the bytes in it will tell.
             Ok(0) | Err(rustix::io::Errno::AGAIN) => Poll::Ready(Ok(HalfClosedState::Wait)),
             Err(error) => Poll::Ready(Err(error.into())),
+        }
+    }
+
+    fn note_first_sent(&mut self) {
+        if let Some(half_closed) = &mut self.half_closed {
+            half_closed.is_first_sent = true;
         }
     }
 

@@ -11,6 +11,7 @@ use super::{Connection, visitor_of};
 use crate::{
     address::{Client, ListenAddr, UnixAddr},
     admission_control::Admission,
+    client_stream::ClientStream,
     connections::IdleState,
     core_context::{self, CoreContext},
     exchange::{Lost, Visitor},
@@ -18,7 +19,6 @@ use crate::{
     log::NoticeKind,
 };
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
-use vermeil::TcpStream;
 use vermeil_http::{
     FieldLines, Request,
     forwarded::{self, ForwardedAddress, ForwardedClient},
@@ -40,7 +40,7 @@ impl ClientOrigin {
     /// The client of `request`.
     pub(crate) fn of_request(
         origin: &mut Option<Box<Self>>,
-        stream: &TcpStream,
+        stream: &ClientStream,
         request: &Request<'_>,
         local: &CoreContext,
     ) -> Visitor {
@@ -48,21 +48,30 @@ impl ClientOrigin {
             Box::new(Self { visitor: visitor_of(stream, local), announced: None, forwarded: None })
         });
         origin.forwarded = forwarded_by(local.hosts.hosts().proxies(), origin.visitor.peer, request.fields);
-        origin.visitor()
+        origin.visitor(stream.scheme())
     }
 
-    /// The client of the current request.
-    fn visitor(&self) -> Visitor {
-        let peer = match self.forwarded.map(|forwarded| forwarded.address) {
-            None | Some(ForwardedAddress::Unlisted) => self.visitor.peer,
-            Some(ForwardedAddress::Unknown) => Some(Client::Unknown),
-            Some(ForwardedAddress::Ip(address, _)) => Some(Client::Ip(address)),
+    /// The same for a connection that continues through TLS.
+    pub(crate) fn through_tls(mut self: Box<Self>) -> Box<Self> {
+        self.visitor.scheme = ClientScheme::Https;
+        self
+    }
+
+    /// The client of the current request, which came by the scheme `own`.
+    fn visitor(&self, own: ClientScheme) -> Visitor {
+        let Some(forwarded) = self.forwarded else { return self.visitor };
+        let peer = match forwarded.address {
+            ForwardedAddress::Unlisted => self.visitor.peer,
+            ForwardedAddress::Unknown => Some(Client::Unknown),
+            ForwardedAddress::Ip(address, _) => Some(Client::Ip(address)),
         };
-        Visitor { peer, ..self.visitor }
+        let scheme = secured_by(own, forwarded.scheme.unwrap_or(self.visitor.scheme));
+        Visitor { peer, scheme, ..self.visitor }
     }
 
-    /// What the proxies say about the ends of the connection. `None` if they say nothing.
-    fn proxied_ends(&self) -> Option<ProxiedEnds> {
+    /// What the proxies say about the ends of the connection, which has the scheme `own`. `None` if
+    /// they say nothing.
+    fn proxied_ends(&self, own: ClientScheme) -> Option<ProxiedEnds> {
         let mut ends = ProxiedEnds::default();
         match self.announced {
             Some(ProxyHeader::Client { source, destination, scheme }) => {
@@ -86,7 +95,17 @@ impl ClientOrigin {
                 (ends.scheme, ends.destination) = (scheme, None);
             }
         }
+        ends.scheme = ends.scheme.map(|named| secured_by(own, named));
         (ends != ProxiedEnds::default()).then_some(ends)
+    }
+}
+
+/// The scheme of a request that came by the scheme `own` from a proxy that names a scheme. TLS on
+/// either connection counts, because a program that misses HTTPS redirects without end.
+fn secured_by(own: ClientScheme, named: ClientScheme) -> ClientScheme {
+    match own {
+        ClientScheme::Https => own,
+        ClientScheme::Http => named,
     }
 }
 
@@ -124,6 +143,15 @@ impl Connection {
         }
     }
 
+    /// Sets the client that a proxy announced before the connection came here.
+    pub(crate) fn set_origin(&mut self, origin: Option<Box<ClientOrigin>>) {
+        let Some(announced) = origin else { return };
+        if self.peer.is_some() {
+            self.peer = announced.visitor.peer;
+        }
+        self.origin = Some(announced);
+    }
+
     /// Whether the connection begins with a header of the PROXY protocol. A connection of another
     /// core has begun already.
     pub(crate) fn is_announced(&self) -> bool {
@@ -153,18 +181,15 @@ impl Connection {
             }
             Announcement::Missing => return Ok(false),
         };
-        let peer = match header {
-            ProxyHeader::Local => visitor.peer,
-            ProxyHeader::Unix { .. } => Some(Client::Unix),
-            ProxyHeader::Client { source, .. } => Some(Client::of(Some(source))),
+        let (peer, scheme) = match header {
+            ProxyHeader::Local => (visitor.peer, visitor.scheme),
+            ProxyHeader::Unix { scheme } => (Some(Client::Unix), scheme),
+            ProxyHeader::Client { source, scheme, .. } => (Some(Client::of(Some(source))), scheme),
         };
-        if self.peer.is_some() {
-            self.peer = peer;
-        }
         self.count_client(peer);
-        let visitor = Visitor { peer, ..visitor };
+        let visitor = Visitor { peer, scheme, ..visitor };
         let announced = Some(header).filter(|header| *header != ProxyHeader::Local);
-        self.origin = Some(Box::new(ClientOrigin { visitor, announced, forwarded: None }));
+        self.set_origin(Some(Box::new(ClientOrigin { visitor, announced, forwarded: None })));
         Ok(true)
     }
 
@@ -198,7 +223,7 @@ impl Connection {
                 ProxyHeaderPart::Wrong => return Ok(Announcement::Wrong),
                 ProxyHeaderPart::Incomplete => {}
             }
-            let (stream, place, input) = (&self.stream, &self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
                 Poll::Pending if place.is_ending() || place.gives_way() => Poll::Ready(Ok(0)),
                 polled => polled,
@@ -220,7 +245,8 @@ impl Connection {
     /// Both ends of the connection, for a program.
     pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
         let link = self.socket_link()?;
-        let ends = self.origin.as_ref().and_then(|origin| origin.proxied_ends());
+        let own = self.stream.scheme();
+        let ends = self.origin.as_ref().and_then(|origin| origin.proxied_ends(own));
         Ok(ends.map_or(link.clone(), |ends| Arc::new(link.behind_proxy(&ends))))
     }
 
@@ -231,16 +257,15 @@ impl Connection {
         let (own, remote) = self.stream.with_fd(|fd| {
             Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?))
         })??;
+        let scheme = self.stream.scheme();
         let link = match remote {
-            Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, ClientScheme::Http),
+            Some(remote) => ClientLink::new(SocketAddr::try_from(own)?, remote, scheme),
             None => {
                 let listener = core_context::with(|local| local.listener_of(&own));
-                ClientLink::unix(
-                    listener.and_then(|addr| addr.unix()).map(UnixAddr::path),
-                    ClientScheme::Http,
-                )
+                ClientLink::unix(listener.and_then(|addr| addr.unix()).map(UnixAddr::path), scheme)
             }
         };
+        let link = link.with_variables(self.stream.variables());
         Ok(self.link.insert(Arc::new(link)).clone())
     }
 }

@@ -10,7 +10,7 @@
 //! (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
-use crate::{core_context, exchange::Lost};
+use crate::{client_stream::ClientStream, core_context, exchange::Lost};
 use std::{
     future::poll_fn,
     task::{Poll, Waker},
@@ -43,7 +43,7 @@ impl Connection {
         let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_park(allowed)) };
         self.limit.set(allowed);
         let Some(shelf) = core_context::with(|local| local.sockets.shelf.clone()) else {
-            self.stream = TcpStream::resume(socket)?;
+            self.stream = ClientStream::plain(TcpStream::resume(socket)?);
             return Ok(None);
         };
         let waker: Waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
@@ -60,7 +60,7 @@ impl Connection {
             Err(socket) => socket,
         };
         // A client that asked before the end is answered, although this core comes late.
-        self.stream = TcpStream::resume(socket)?;
+        self.stream = ClientStream::plain(TcpStream::resume(socket)?);
         Ok(None)
     }
 }

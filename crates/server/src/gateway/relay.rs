@@ -330,6 +330,7 @@ impl<R: ProgramReader> Pump<'_, R> {
             let writer = HeadWriter::resume(out)
                 .lines(SERVER)
                 .lines(&local.heads.load_line)
+                .lines(self.exchange.head.strict.lines())
                 .date(local.heads.clock.date(now_ms()));
             let writer = body.write_framing(head, writer);
             writer.connection(self.exchange.head.version, persistence).finish();

@@ -20,6 +20,7 @@ use crate::{
         cgi::HostPrograms,
         gateway::HostSends,
         php::{self, PoolOptions},
+        tls::{HTTPS_PORT, HttpsUse},
     },
 };
 use foldhash::fast::RandomState;
@@ -33,6 +34,7 @@ use std::{
     sync::Arc,
 };
 use vermeil_http::{Request, path};
+use vermeil_tls::HostTls;
 
 /// The number of a host in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +83,8 @@ pub struct Rules {
     pub tries: Vec<Candidate>,
     /// How the answers of the host differ from those of the server.
     pub answers: AnswerRules,
+    /// Whether requests must use HTTPS.
+    pub https: HttpsUse,
 }
 
 impl Rules {
@@ -244,8 +248,7 @@ struct HostRecord {
 pub struct Hosts {
     /// All names and folders, back to back.
     text: Vec<u8>,
-    exact: HashTable<NameOf>,
-    wildcards: Wildcards,
+    names: HostNames,
     hosts: Vec<HostRecord>,
     rules: Vec<Rules>,
     /// Folders of routes, by number above [`HostId::FOLDERS`].
@@ -254,18 +257,29 @@ pub struct Hosts {
     unknown: Unknown,
     bound: BoundHosts,
     proxies: TrustedProxies,
-    /// Whether a host is bound to a listener, a route to clients, or a proxy is believed.
+    secure: SecureHosts,
+    /// Whether a host is bound to a listener, a route to clients, a host requires HTTPS, or a proxy
+    /// is believed.
     asks_for_visitor: bool,
     hasher: RandomState,
 }
 
-/// Names that begin with a star.
+/// The names of hosts.
 #[derive(Debug, Default)]
-struct Wildcards {
-    /// By the text behind the star and its dot.
-    names: HashTable<NameOf>,
-    /// Dots of the longest name, plus 1. The look-up skips the leading parts of a longer name.
+struct HostNames {
+    exact: HashTable<NameOf>,
+    /// Names that begin with a star, by the text behind the star and its dot.
+    wildcards: HashTable<NameOf>,
+    /// Dots of the longest wildcard, plus 1. The look-up skips the leading parts of a longer name.
     labels_max: usize,
+}
+
+/// Hosts with certificates.
+#[derive(Debug)]
+struct SecureHosts {
+    certificates: HashMap<HostId, Arc<HostTls>, RandomState>,
+    /// The port of HTTPS in redirects.
+    port: u16,
 }
 
 /// Hosts that answer at some listeners only.
@@ -333,19 +347,19 @@ impl Hosts {
 
     /// The host of a normalised name.
     fn named(&self, name: &[u8]) -> Option<HostId> {
-        if let Some(found) = self.look_up(&self.exact, name) {
+        if let Some(found) = self.look_up(&self.names.exact, name) {
             return Some(found);
         }
-        if self.wildcards.names.is_empty() {
+        if self.names.wildcards.is_empty() {
             return None;
         }
         // From the left, because the longest wildcard comes first. Suffixes with more parts than
         // any wildcard are skipped.
         let is_dot = |(at, &byte): (usize, &u8)| (byte == b'.').then_some(at);
         let dots = name.iter().filter(|byte| **byte == b'.').count();
-        let skipped = dots.saturating_sub(self.wildcards.labels_max);
+        let skipped = dots.saturating_sub(self.names.labels_max);
         let mut starts = name.iter().enumerate().filter_map(is_dot).skip(skipped).map(|dot| dot + 1);
-        starts.find_map(|start| self.look_up(&self.wildcards.names, &name[start..]))
+        starts.find_map(|start| self.look_up(&self.names.wildcards, &name[start..]))
     }
 
     #[inline]
@@ -408,15 +422,36 @@ impl Hosts {
         self.unknown
     }
 
+    /// The certificates for a client that asks for `name` (SNI) at the listener `at`. A host
+    /// without a certificate has the certificates of the default host.
+    pub fn certificates(&self, name: Option<&[u8]>, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
+        let of_host = |host: HostId| self.secure.certificates.get(&host);
+        let asked = self.find_at(name, at)?;
+        of_host(asked).or_else(|| of_host(self.find_at(None, at)?))
+    }
+
+    /// The certificates of all hosts.
+    pub fn all_certificates(&self) -> impl ExactSizeIterator<Item = &Arc<HostTls>> {
+        self.secure.certificates.values()
+    }
+
+    /// The port of HTTPS in addresses; `None` for the port that goes without saying.
+    pub fn https_port(&self) -> Option<u16> {
+        Some(self.secure.port).filter(|port| *port != HTTPS_PORT)
+    }
+
     /// All hosts, in the order of adding.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = HostId> + use<> {
         (0..self.hosts.len() as u32).map(HostId)
     }
 
-    /// A single host for all requests, with the files below `root` and nothing else.
-    pub fn single(root: &Path, rules: Rules) -> Self {
+    /// A single host for all requests, with the files below `root`.
+    pub fn single(root: &Path, rules: Rules, certificates: Option<HostTls>) -> Self {
         let mut builder = HostsBuilder::new();
-        builder.add(Some(root), rules);
+        let host = builder.add(Some(root), rules);
+        if let Some(certificates) = certificates {
+            builder.secure(host, certificates);
+        }
         builder.build(Unknown::Default).expect("one host was added")
     }
 
@@ -432,7 +467,8 @@ impl Hosts {
     /// Bytes of memory of the table, and the number of different rules.
     #[cfg(test)]
     pub(super) fn footprint(&self) -> (usize, usize) {
-        let names = (self.exact.capacity() + self.wildcards.names.capacity()) * (size_of::<NameOf>() + 1);
+        let names =
+            (self.names.exact.capacity() + self.names.wildcards.capacity()) * (size_of::<NameOf>() + 1);
         let bytes = self.text.capacity() + names + self.hosts.capacity() * size_of::<HostRecord>();
         (bytes, self.rules.len())
     }
@@ -444,7 +480,7 @@ impl Hosts {
                 (known.host, format!("{star}{}", String::from_utf8_lossy(self.bytes(known.name))))
             }
         };
-        self.exact.iter().map(shown("")).chain(self.wildcards.names.iter().map(shown("*.")))
+        self.names.exact.iter().map(shown("")).chain(self.names.wildcards.iter().map(shown("*.")))
     }
 
     /// Whether a host has PHP.
@@ -484,7 +520,7 @@ impl Hosts {
 
     /// Number of names in the table.
     pub fn names(&self) -> usize {
-        self.exact.len() + self.wildcards.names.len()
+        self.names.exact.len() + self.names.wildcards.len()
     }
 }
 
@@ -514,8 +550,7 @@ impl HostsBuilder {
     pub fn new() -> Self {
         let hosts = Hosts {
             text: Vec::new(),
-            exact: HashTable::new(),
-            wildcards: Wildcards::default(),
+            names: HostNames::default(),
             hosts: Vec::new(),
             rules: Vec::new(),
             folders: Vec::new(),
@@ -523,6 +558,7 @@ impl HostsBuilder {
             unknown: Unknown::Default,
             bound: BoundHosts::default(),
             proxies: TrustedProxies::default(),
+            secure: SecureHosts { certificates: HashMap::default(), port: HTTPS_PORT },
             asks_for_visitor: false,
             hasher: RandomState::default(),
         };
@@ -555,23 +591,23 @@ impl HostsBuilder {
             HostName::Exact(text) => (text.as_bytes(), true),
             HostName::Below(text) => (text.as_bytes(), false),
         };
-        let table = if is_exact { &self.hosts.exact } else { &self.hosts.wildcards.names };
+        let table = if is_exact { &self.hosts.names.exact } else { &self.hosts.names.wildcards };
         match self.hosts.look_up(table, text) {
             Some(by) if by == host => return Ok(()),
             Some(by) => return Err(Taken { by }),
             None => {}
         }
         let name = self.store(text);
-        let Hosts { exact, wildcards, hasher, hosts, text: all, .. } = &mut self.hosts;
+        let Hosts { names, hasher, hosts, text: all, .. } = &mut self.hosts;
         if is_exact {
             hosts[host.index()].name.get_or_insert(name);
         } else {
             let labels = 1 + text.iter().filter(|byte| **byte == b'.').count();
-            wildcards.labels_max = labels.max(wildcards.labels_max);
+            names.labels_max = labels.max(names.labels_max);
         }
         let hash_of =
             |known: &NameOf| hasher.hash_one(&all[known.name.start as usize..][..known.name.bytes as usize]);
-        let table = if is_exact { exact } else { &mut wildcards.names };
+        let table = if is_exact { &mut names.exact } else { &mut names.wildcards };
         table.insert_unique(hasher.hash_one(text), NameOf { name, host }, hash_of);
         Ok(())
     }
@@ -616,6 +652,16 @@ impl HostsBuilder {
         )
     }
 
+    /// Gives `host` certificates.
+    pub fn secure(&mut self, host: HostId, certificates: HostTls) {
+        self.hosts.secure.certificates.insert(host, Arc::new(certificates));
+    }
+
+    /// The port of HTTPS in redirects; `None` for the port that goes without saying.
+    pub fn set_https_port(&mut self, port: Option<u16>) {
+        self.hosts.secure.port = port.unwrap_or(HTTPS_PORT);
+    }
+
     /// Makes `host` the host for unknown names.
     pub fn set_default(&mut self, host: HostId) {
         self.hosts.default = host;
@@ -639,7 +685,9 @@ impl HostsBuilder {
         let is_private = |route: &Route| !route.from.is_empty() || !route.conditions.clients.is_empty();
         let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
         let has_proxies = !hosts.proxies.from.is_empty();
-        hosts.asks_for_visitor = has_private_routes || has_proxies || !hosts.bound.addrs.is_empty();
+        let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
+        hosts.asks_for_visitor =
+            has_private_routes || has_proxies || have_redirects || !hosts.bound.addrs.is_empty();
         Some(hosts)
     }
 }

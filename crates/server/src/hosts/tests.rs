@@ -79,7 +79,7 @@ fn one_host_takes_every_request_unless_others_are_refused() {
     builder.name(host, &name("a.example")).unwrap();
     let refusing = builder.build(Unknown::Refuse).unwrap();
     assert_eq!((find(&refusing, "a.example"), find(&refusing, "b.example")), (Some(0), None));
-    let single = Hosts::single(std::path::Path::new("/srv"), Rules::default());
+    let single = Hosts::single(std::path::Path::new("/srv"), Rules::default(), None);
     assert_eq!((find(&single, "anything"), single.find(None).map(HostId::index)), (Some(0), Some(0)));
 }
 

@@ -181,7 +181,7 @@ impl Obedience {
                 self.running.server().hand_over();
                 InstanceAnswer::Noted
             }
-            InstanceCommand::Weight => InstanceAnswer::Weight(self.running.server().load.weight()),
+            InstanceCommand::Weight => InstanceAnswer::Weight(self.running.server().load().weight()),
             InstanceCommand::Status => {
                 let mut instances = self.running.status().instances;
                 match instances.pop() {

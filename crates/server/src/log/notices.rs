@@ -63,11 +63,13 @@ pub enum NoticeKind {
     NotPolled,
     /// Programs are interrupted while writing answers.
     Disturbing,
+    /// The certificates of a host cannot be used.
+    CertificateTrouble,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -83,6 +85,7 @@ impl NoticeKind {
         Self::SpawnerTrouble,
         Self::NotPolled,
         Self::Disturbing,
+        Self::CertificateTrouble,
     ];
 
     /// Lines of this kind within [`INTERVAL_MS`].
@@ -108,6 +111,7 @@ impl NoticeKind {
             Self::SpawnerTrouble => "spawner",
             Self::NotPolled => "network card not polled",
             Self::Disturbing => "programs disturbed while they write",
+            Self::CertificateTrouble => "certificate not used",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod gateway;
 pub mod php;
 mod placement;
 mod take_over;
+pub mod tls;
 
 pub use balance::Balance;
 pub use balancers::{BalancerOptions, LoadReport};

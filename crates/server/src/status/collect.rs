@@ -7,6 +7,7 @@ use super::{
     records::{
         AnswersStatus, CacheStatus, CgiStatus, CoreStatus, DurationCount, HostAnswers, HostsStatus,
         InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus, StatusCount,
+        TlsStatus,
     },
     shown_hosts::ShownHosts,
 };
@@ -24,6 +25,7 @@ use crate::{
     programs::ProgramsShared,
     server::Server,
     settings::php::PoolOptions,
+    tls::TlsSnapshot,
 };
 use std::{
     collections::HashMap,
@@ -147,6 +149,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
+        tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),
         php: answering
             .as_ref()
             .and_then(|answering| Some(PhpStatus::from(answering.php.as_ref()?.snapshot()))),
@@ -182,6 +185,19 @@ fn cgi(cgi: &Cgi) -> CgiStatus {
         waiting: waiting as u64,
         requests,
         failed,
+    }
+}
+
+fn tls_status(tls: &TlsSnapshot) -> TlsStatus {
+    TlsStatus {
+        handshakes_full: tls.full,
+        handshakes_resumed: tls.resumed,
+        handshakes_failed: tls.failed,
+        handshakes_refused: tls.refused,
+        handshakes_waiting: tls.waiting,
+        plain_requests: tls.plain,
+        hosts: tls.hosts,
+        loads: tls.loads,
     }
 }
 

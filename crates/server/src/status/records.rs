@@ -114,6 +114,8 @@ record! {
         php_pools_used: Vec<PhpPoolStatus>,
         /// CGI programs; `null` without any.
         cgi: Option<CgiStatus>,
+        /// HTTPS; `null` if no listener speaks HTTPS.
+        tls: Option<TlsStatus>,
     }
 }
 
@@ -393,6 +395,29 @@ record! {
     }
 }
 
+record! {
+    /// HTTPS.
+    pub struct TlsStatus {
+        /// Handshakes with a key exchange and a signature.
+        handshakes_full: u64,
+        /// Handshakes with the secrets of an earlier session.
+        handshakes_resumed: u64,
+        /// Handshakes that failed: the client left or was late, no host had the name, or nothing
+        /// fitted.
+        handshakes_failed: u64,
+        /// Connections closed because too many handshakes waited (`handshakes_max` in `[tls]`).
+        handshakes_refused: u64,
+        /// Handshakes that wait for a core.
+        handshakes_waiting: u64,
+        /// Requests without TLS, answered with 400.
+        plain_requests: u64,
+        /// Hosts whose certificates are in memory.
+        hosts: u64,
+        /// Times that the certificates of a host were loaded.
+        loads: u64,
+    }
+}
+
 /// The reference page of the status, in Markdown.
 pub fn reference_page() -> String {
     let records = [
@@ -411,6 +436,7 @@ pub fn reference_page() -> String {
         PhpStatus::doc(),
         PhpPoolStatus::doc(),
         CgiStatus::doc(),
+        TlsStatus::doc(),
     ];
     let mut page = INTRODUCTION.to_owned();
     for RecordDoc { name, about, fields } in records {

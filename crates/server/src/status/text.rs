@@ -2,7 +2,7 @@
 
 use super::records::{
     AnswersStatus, CacheStatus, CgiStatus, CoreStatus, HostAnswers, HostsStatus, InstanceStatus,
-    MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus,
+    MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
 };
 use crate::config::values::Size;
 use std::{
@@ -83,6 +83,16 @@ impl Display for InstanceStatus {
                 f,
                 "cgi: {running} of at most {running_max} programs running, {waiting} requests waiting; {requests} \
                  requests, {failed} failed"
+            )?;
+        }
+        if let Some(tls) = &self.tls {
+            let TlsStatus { handshakes_full, handshakes_resumed, handshakes_failed, .. } = tls;
+            let TlsStatus { handshakes_refused, handshakes_waiting, plain_requests, hosts, .. } = tls;
+            writeln!(
+                f,
+                "https: {handshakes_full} full and {handshakes_resumed} resumed handshakes, {handshakes_failed} failed, \
+                 {handshakes_refused} refused, {handshakes_waiting} waiting; {plain_requests} requests without TLS; \
+                 certificates of {hosts} hosts in memory"
             )?;
         }
         for notice in &self.notices {

@@ -81,7 +81,8 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let control = control.start(None);
     let together = options.instances.iter().map(|instance| instance.cpus.len()).max();
     let line = format!("balance: {}", balancing.describe(together.unwrap_or_default()));
-    let (instances, cores, what) = (options.instances.len(), options.cpus.len(), options.hosts.describe());
+    let (instances, cores) = (options.instances.len(), options.cpus.len());
+    let (what, secure) = (options.hosts.describe(), options.tls.listen.clone());
     let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
     let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));
     let keepers = match supervisor.start() {
@@ -97,11 +98,9 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
         control.ok()
     } else {
         supervisor.take_over(inherited, changeovers);
-        describe_addresses(&what, &supervisor.listening());
-        log_line(format_args!(
-            "cores: {cores} in {instances} instances; process {} watches over them",
-            std::process::id()
-        ));
+        describe_addresses(&what, &supervisor.listening(), &secure);
+        let pid = std::process::id();
+        log_line(format_args!("cores: {cores} in {instances} instances; process {pid} watches over them"));
         log_line(format_args!("{line}"));
         let control = watch_over(control);
         if let Some(control) = &control {

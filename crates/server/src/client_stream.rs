@@ -1,0 +1,242 @@
+//! The bytes of a client's connection, plain or through TLS.
+//!
+//! A plain connection costs one branch. Bytes of TLS are decrypted from, and encrypted into,
+//! buffers that a core's connections share, so a connection that waits holds no buffer. Leaves out
+//! handshakes (`handshake/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+
+use bytes::Bytes;
+use rustix::net::{SendFlags, send};
+use std::{
+    cell::RefCell,
+    io, mem,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    pin::pin,
+    task::{Context, Poll},
+};
+use vermeil::{More, TcpStream};
+use vermeil_http::gateway::ClientScheme;
+use vermeil_tls::{TlsFacts, TlsInput, TlsSession};
+
+/// Received bytes that are decrypted at once. Four records.
+const CIPHER_BYTES: usize = 64 * 1024;
+
+/// Buffers for sending that a core keeps, and the largest that it keeps. Guess: as many as answers
+/// leave in one turn.
+const SPARES_MAX: usize = 8;
+const SPARE_BYTES_MAX: usize = 512 * 1024;
+
+/// The most bytes of content that are encrypted at once. The encrypted copy of a body takes this
+/// much memory.
+pub(crate) const ENCRYPTED_AT_ONCE: usize = 256 * 1024;
+
+thread_local! {
+    /// The received bytes of a core that are not yet decrypted.
+    static CIPHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(CIPHER_BYTES));
+    /// Empty buffers for sending.
+    static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The connection of a client.
+pub(crate) struct ClientStream {
+    tcp: TcpStream,
+    secure: Option<Box<SecureState>>,
+}
+
+/// The state of TLS.
+struct SecureState {
+    session: TlsSession,
+    /// The client has sent its last byte, and said so.
+    has_ended: bool,
+}
+
+impl ClientStream {
+    pub(crate) fn plain(tcp: TcpStream) -> Self {
+        Self { tcp, secure: None }
+    }
+
+    pub(crate) fn secure(tcp: TcpStream, session: TlsSession) -> Self {
+        Self { tcp, secure: Some(Box::new(SecureState { session, has_ended: false })) }
+    }
+
+    /// The connection below TLS.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    /// The same, without the state of TLS.
+    pub(crate) fn into_tcp(self) -> TcpStream {
+        self.tcp
+    }
+
+    #[inline]
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure.is_some()
+    }
+
+    pub(crate) fn scheme(&self) -> ClientScheme {
+        if self.is_secure() { ClientScheme::Https } else { ClientScheme::Http }
+    }
+
+    /// The variables of programs about TLS; none without TLS.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        self.secure.as_ref().map(|secure| variables(secure.session.facts())).unwrap_or_default()
+    }
+
+    /// Lends the descriptor to `f`, for options.
+    pub(crate) fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
+        self.tcp.with_fd(f)
+    }
+
+    /// Appends received content to `buffer`. `Ok(0)` is the end.
+    #[inline]
+    pub(crate) fn poll_recv(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.secure {
+            None => self.tcp.poll_recv(context, buffer),
+            Some(secure) => secure.poll_recv(&self.tcp, context, buffer),
+        }
+    }
+
+    /// Appends received bytes as they are, because nothing of them is answered any more.
+    pub(crate) fn poll_recv_unread(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        self.tcp.poll_recv(context, buffer)
+    }
+
+    /// Hands `head` and `body` to the driver. See [`TcpStream::send`].
+    #[inline]
+    pub(crate) fn send(&mut self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
+        match &mut self.secure {
+            None => self.tcp.send(head, body, more),
+            Some(secure) => {
+                let mut cipher = take_spare();
+                secure.session.send([&head, &body], &mut cipher);
+                keep_spare(head);
+                self.tcp.send(cipher, Bytes::new(), more)
+            }
+        }
+    }
+
+    /// Waits until the kernel has taken every byte of the last send. See [`TcpStream::sent`].
+    pub(crate) fn sent(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
+        self.tcp.sent()
+    }
+
+    /// Returns the socket if the connection is idle. A connection through TLS stays on its core.
+    pub(crate) async fn release(&mut self) -> io::Result<Option<OwnedFd>> {
+        if self.is_secure() { Ok(None) } else { self.tcp.release().await }
+    }
+
+    /// Tells the client that no more content follows, if that needs bytes of TLS. Call this
+    /// function when everything is sent, because the socket must have room.
+    pub(crate) fn say_end(&mut self) {
+        let Some(secure) = &mut self.secure else { return };
+        secure.session.close();
+        secure.send_output(&self.tcp);
+    }
+
+    /// Closes the sending side.
+    pub(crate) fn shutdown_write(&mut self) -> io::Result<()> {
+        self.say_end();
+        self.tcp.shutdown_write()
+    }
+}
+
+impl SecureState {
+    fn poll_recv(
+        &mut self,
+        tcp: &TcpStream,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let before = buffer.len();
+        while !self.has_ended {
+            let taken = take_cipher(|cipher| {
+                let Poll::Ready(received) = tcp.poll_recv(context, cipher) else { return Poll::Pending };
+                if received? == 0 {
+                    // HTTP says where a request ends, so a lost end of TLS changes no request.
+                    self.has_ended = true;
+                    return Poll::Ready(Ok(()));
+                }
+                match self.session.receive(cipher, buffer) {
+                    Ok(TlsInput::Open) => {}
+                    Ok(TlsInput::Ended) => self.has_ended = true,
+                    Err(failure) => {
+                        // The alert waits, and leaves unless an answer is on its way.
+                        if pin!(tcp.sent()).poll(context).is_ready() {
+                            self.send_output(tcp);
+                        }
+                        return Poll::Ready(Err(io::Error::from(failure)));
+                    }
+                }
+                Poll::Ready(Ok(()))
+            });
+            match taken {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) if buffer.len() > before => break,
+                // A record without content, for example of a client that changes its key.
+                Poll::Ready(Ok(())) => {}
+            }
+        }
+        Poll::Ready(Ok(buffer.len() - before))
+    }
+
+    /// Sends the waiting output past the driver. The client may not get the output, because the
+    /// connection ends in any case.
+    fn send_output(&mut self, tcp: &TcpStream) {
+        let mut bytes = take_spare();
+        self.session.take_output(&mut bytes);
+        if !bytes.is_empty() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = tcp.with_fd(|fd| send(fd.as_fd(), &bytes, flags));
+        }
+        keep_spare(bytes);
+    }
+}
+
+/// Lends the core's buffer of received bytes, empty.
+pub(crate) fn take_cipher<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    CIPHER.with_borrow_mut(|cipher| {
+        cipher.clear();
+        f(cipher)
+    })
+}
+
+/// An empty buffer for sending.
+pub(crate) fn take_spare() -> Vec<u8> {
+    SPARES.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Keeps the memory of a buffer for another send.
+pub(crate) fn keep_spare(mut buffer: Vec<u8>) {
+    if buffer.capacity() == 0 || buffer.capacity() > SPARE_BYTES_MAX {
+        return;
+    }
+    buffer.clear();
+    SPARES.with_borrow_mut(|spares| {
+        if spares.len() < SPARES_MAX {
+            spares.push(mem::take(&mut buffer));
+        }
+    });
+}
+
+/// The variables of programs about TLS, by the names of Apache.
+fn variables(facts: TlsFacts) -> Vec<(&'static str, String)> {
+    let TlsFacts { version, suite, server_name, client_certificate, is_resumed } = facts;
+    let mut all = vec![
+        ("SSL_PROTOCOL", version.to_owned()),
+        ("SSL_CIPHER", suite),
+        ("SSL_SESSION_RESUMED", if is_resumed { "Resumed" } else { "Initial" }.to_owned()),
+        ("SSL_CLIENT_VERIFY", if client_certificate.is_some() { "SUCCESS" } else { "NONE" }.to_owned()),
+    ];
+    all.extend(server_name.map(|name| ("SSL_TLS_SNI", name)));
+    all.extend(client_certificate.map(|pem| ("SSL_CLIENT_CERT", pem)));
+    all
+}

@@ -1,0 +1,36 @@
+//! The header of the PROXY protocol, which precedes the handshake at some listeners.
+//!
+//! Leaves out reading the header (`connection/origin.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/tls.rs`).
+
+use crate::{
+    admission_control::Admission,
+    client_stream::ClientStream,
+    connection::{ClientOrigin, Connection},
+    core_context::ConnectionPermit,
+};
+use vermeil::TcpStream;
+
+/// A connection at the begin of its handshake.
+pub(super) struct BegunConnection {
+    pub(super) stream: TcpStream,
+    pub(super) place: ConnectionPermit,
+    /// Bytes that came with the header.
+    pub(super) received: Vec<u8>,
+    /// The client, if a proxy has announced it.
+    pub(super) origin: Option<Box<ClientOrigin>>,
+}
+
+/// Receives the header, if the listener asks for it. `None` if the connection is over: the header
+/// is missing or wrong, or the announced client has its share of connections already. A client
+/// that speaks TLS reads no answer before a handshake.
+pub(super) async fn receive(stream: TcpStream, place: ConnectionPermit) -> Option<BegunConnection> {
+    let mut connection = Connection::new(ClientStream::plain(stream), place, Admission::Serve, 0);
+    let goes_on = !connection.is_announced() || connection.read_announcement().await.unwrap_or(false);
+    if !goes_on || connection.admission != Admission::Serve {
+        connection.place.end();
+        return None;
+    }
+    let Connection { stream, place, input, origin, .. } = connection;
+    Some(BegunConnection { stream: stream.into_tcp(), place, received: input, origin })
+}

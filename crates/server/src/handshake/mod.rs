@@ -1,0 +1,258 @@
+//! One connection from its socket to its first request: the handshake.
+//!
+//! ```text
+//! first bytes ─▶ greeting ─▶ certificates ─▶ answer (any core) ─▶ rest ─▶ requests
+//!      │ no TLS     │ no host      │ unfit        │ nothing fits
+//!      ▼            ▼              ▼              ▼
+//!  400 in words   alert          alert          alert
+//! ```
+//!
+//! At a listener with the PROXY protocol, the header of the proxy precedes the handshake, because
+//! the proxy passes the bytes of TLS on as they are.
+//!
+//! The whole handshake has the time of a request's head. A client that must send next gives its
+//! place up like any other connection at its start. Leaves out records (`client_stream.rs`).
+
+mod announced;
+mod plain_http;
+
+use crate::{
+    ListenAddr,
+    admission_control::Admission,
+    client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
+    connection::ClientOrigin,
+    connections::IdleState,
+    core_context::{self, ConnectionPermit},
+    log::NoticeKind,
+    request_loop::{self, ConnectionStart},
+    tls::{HandshakeEnded, ServerTls, StepFailure},
+};
+use announced::BegunConnection;
+use bytes::Bytes;
+use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
+use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
+use vermeil_tls::{
+    CertificateError, ClientGreeting, FirstBytes, HandshakeKind, HelloReader, HostTls, HostTlsConfig, LookUp,
+    TlsFailure, TlsSession,
+};
+
+/// The alert of a server that cannot use its certificates: `internal_error` (RFC 8446, section 6).
+const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+
+/// Serves a connection that begins with a handshake.
+pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, tls: Arc<ServerTls>, at: ListenAddr) {
+    // In memory of its own, which is given back before the handshake.
+    let Some(begun) = Box::pin(announced::receive(stream, place)).await else {
+        return tls.count(HandshakeEnded::Failed);
+    };
+    let BegunConnection { stream, mut place, received, origin } = begun;
+    // In memory of its own, which is given back before the first request.
+    match Box::pin(Handshake::new(&stream, &place, &tls, at).run(received)).await {
+        Ok((session, input)) => {
+            drop(tls);
+            let stream = ClientStream::secure(stream, session);
+            let origin = origin.map(ClientOrigin::through_tls);
+            let start = ConnectionStart { input, origin, ..ConnectionStart::default() };
+            request_loop::serve(stream, place, Admission::Serve, start).await;
+        }
+        Err(HandshakeEnd::Over) => {
+            tls.count(HandshakeEnded::Failed);
+            place.end();
+        }
+        Err(HandshakeEnd::Full) => {
+            tls.count(HandshakeEnded::Refused);
+            place.end();
+        }
+        Err(HandshakeEnd::PlainHttp(received)) => {
+            tls.count(HandshakeEnded::Plain);
+            drop(tls);
+            Box::pin(plain_http::refuse(stream, place, received, origin)).await;
+        }
+    }
+}
+
+/// Why there is no session.
+enum HandshakeEnd {
+    /// The client has gone, or was told why nothing follows.
+    Over,
+    /// Too many handshakes wait.
+    Full,
+    /// The client sent a request without TLS: the received bytes.
+    PlainHttp(Vec<u8>),
+}
+
+impl From<io::Error> for HandshakeEnd {
+    fn from(_: io::Error) -> Self {
+        Self::Over
+    }
+}
+
+struct Handshake<'h> {
+    stream: &'h TcpStream,
+    place: &'h ConnectionPermit,
+    tls: &'h ServerTls,
+    at: ListenAddr,
+    limit: Sleep,
+}
+
+impl<'h> Handshake<'h> {
+    fn new(stream: &'h TcpStream, place: &'h ConnectionPermit, tls: &'h ServerTls, at: ListenAddr) -> Self {
+        let mut limit = Sleep::unset();
+        limit.set(core_context::with(|local| local.server.timeouts.header));
+        Self { stream, place, tls, at, limit }
+    }
+
+    /// Returns the session, and the content that came with the handshake, which begins with
+    /// `received`.
+    async fn run(mut self, received: Vec<u8>) -> Result<(TlsSession, Vec<u8>), HandshakeEnd> {
+        let greeting = self.greeting(&received).await?;
+        let Some(host) = self.host(&greeting) else {
+            return self.refuse(greeting.refuse_name().alert());
+        };
+        let Some(config) = self.certificates(&host).await else { return self.refuse(&INTERNAL_ERROR) };
+        let mut session = match self.tls.answer(greeting, config).await {
+            Ok(session) => session,
+            Err(StepFailure::Full) => return Err(HandshakeEnd::Full),
+            Err(StepFailure::Ended) => return Err(HandshakeEnd::Over),
+            Err(StepFailure::Failed(failure)) => return self.refuse(failure.alert()),
+        };
+        let mut early = Vec::new();
+        loop {
+            // Tickets leave with the first answer, if the request is there already.
+            if session.has_output() && (session.is_handshaking() || early.is_empty()) {
+                self.send_output(&mut session).await?;
+            }
+            if !session.is_handshaking() {
+                break;
+            }
+            self.receive_rest(&mut session, &mut early).await?;
+        }
+        self.tls.count(match session.handshake_kind() {
+            HandshakeKind::Full => HandshakeEnded::Full,
+            HandshakeKind::Resumed => HandshakeEnded::Resumed,
+        });
+        Ok((session, early))
+    }
+
+    /// Reads the first message of the client.
+    async fn greeting(&mut self, received: &[u8]) -> Result<ClientGreeting, HandshakeEnd> {
+        let mut reader = HelloReader::default();
+        let mut read = |received: &[u8]| match reader.receive(received) {
+            FirstBytes::PlainHttp => Err(HandshakeEnd::PlainHttp(received.to_vec())),
+            other => Ok(other),
+        };
+        let mut idle = IdleState::BeforeFirst;
+        let mut first = (!received.is_empty()).then(|| read(received));
+        loop {
+            match first.take().transpose()? {
+                Some(FirstBytes::Greeting(greeting)) => return Ok(greeting),
+                Some(FirstBytes::Failed(failure)) => return self.refuse(failure.alert()),
+                Some(FirstBytes::More | FirstBytes::PlainHttp) => idle = IdleState::Head,
+                None => {}
+            }
+            if self.receive(idle, |received| first = Some(read(received))).await? == 0 {
+                return Err(HandshakeEnd::Over);
+            }
+        }
+    }
+
+    /// The certificates of the host that the client asks for.
+    fn host(&self, greeting: &ClientGreeting) -> Option<Arc<HostTls>> {
+        let name = greeting.server_name();
+        core_context::with(|local| {
+            local.hosts.hosts().certificates(name.as_deref().map(str::as_bytes), Some(self.at)).cloned()
+        })
+    }
+
+    /// Loads the certificates, unless they are in memory. `None` if they are unfit.
+    async fn certificates(&self, host: &Arc<HostTls>) -> Option<HostTlsConfig> {
+        let now = Instant::now();
+        if let LookUp::Ready(config) = self.tls.certificates().look_up(host, now) {
+            return Some(config);
+        }
+        let (store, wanted) = (self.tls.certificates().clone(), host.clone());
+        // Without room for a blocking call, the client tries again.
+        let loaded = blocking(move || store.load(&wanted, now)).await.ok()?;
+        match loaded {
+            Ok(loaded) => {
+                if let Some(error) = &loaded.unfit {
+                    say_unfit(error, "the server goes on with the certificate before");
+                }
+                Some(loaded.config)
+            }
+            Err(error) => {
+                say_unfit(&error, "clients of the host are refused");
+                None
+            }
+        }
+    }
+
+    /// Receives bytes, and hands them to `take`. Returns their number; 0 at the end of the
+    /// connection.
+    async fn receive(&mut self, idle: IdleState, mut take: impl FnMut(&[u8])) -> Result<usize, HandshakeEnd> {
+        let Self { stream, place, limit, .. } = self;
+        place.set_idle_since(idle, now_ms());
+        let receiving = poll_fn(|context| {
+            let received = take_cipher(|cipher| {
+                let received = stream.poll_recv(context, cipher);
+                if let Poll::Ready(Ok(1..)) = received {
+                    take(cipher);
+                }
+                received
+            });
+            match received {
+                Poll::Pending if place.gives_way() || place.is_ending() => Poll::Ready(Ok(0)),
+                other => other,
+            }
+        });
+        let received = limit.limit(receiving).await;
+        place.set_idle(IdleState::No);
+        Ok(received.map_err(|_late| HandshakeEnd::Over)??)
+    }
+
+    /// Receives the client's part of the handshake behind its greeting.
+    async fn receive_rest(
+        &mut self,
+        session: &mut TlsSession,
+        early: &mut Vec<u8>,
+    ) -> Result<(), HandshakeEnd> {
+        let mut taken: Result<(), TlsFailure> = Ok(());
+        let count = self
+            .receive(IdleState::Head, |received| taken = session.receive(received, early).map(drop))
+            .await?;
+        match taken {
+            _ if count == 0 => Err(HandshakeEnd::Over),
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let mut alert = Vec::new();
+                session.take_output(&mut alert);
+                self.refuse(&alert)
+            }
+        }
+    }
+
+    async fn send_output(&mut self, session: &mut TlsSession) -> Result<(), HandshakeEnd> {
+        let mut bytes = take_spare();
+        session.take_output(&mut bytes);
+        self.stream.send(bytes, Bytes::new(), More::No)?;
+        let sent = self.limit.limit(self.stream.sent()).await.map_err(|_late| HandshakeEnd::Over)?;
+        keep_spare(sent?);
+        Ok(())
+    }
+
+    /// Ends the connection, after an alert that says why. Nothing else is on its way to the client.
+    fn refuse<T>(&self, alert: &[u8]) -> Result<T, HandshakeEnd> {
+        if !alert.is_empty() {
+            plain_http::send_now(self.stream, alert);
+            // A close with unread bytes would reset the connection, and the alert might be lost.
+            let _ = self.stream.shutdown_write();
+        }
+        Err(HandshakeEnd::Over)
+    }
+}
+
+fn say_unfit(error: &CertificateError, effect: &str) {
+    core_context::with(|local| {
+        local.server.notices.say(NoticeKind::CertificateTrouble, format_args!("{error} ({effect})"));
+    });
+}

@@ -1,0 +1,47 @@
+//! A request without TLS at a port of HTTPS: 400, in words for a person.
+
+use crate::{
+    admission_control::Admission,
+    client_stream::ClientStream,
+    close,
+    connection::{ClientOrigin, Connection},
+    core_context::{self, ConnectionPermit},
+    counts::AnswerEnd,
+    exchange::AnswerHead,
+    pages::detailed_page,
+};
+use bytes::Bytes;
+use rustix::net::{SendFlags, send};
+use vermeil::{More, TcpStream};
+use vermeil_http::Status;
+
+/// The text of the page.
+const DETAIL: &str = "This port speaks HTTPS. Write https:// in place of http:// in the address";
+
+/// Answers a client that does not speak TLS and closes the connection.
+pub(super) async fn refuse(
+    stream: TcpStream,
+    mut place: ConnectionPermit,
+    received: Vec<u8>,
+    origin: Option<Box<ClientOrigin>>,
+) {
+    place.end();
+    let mut connection = Connection::new(ClientStream::plain(stream), place, Admission::Serve, 0);
+    connection.set_origin(origin);
+    let Connection { output, peer, .. } = &mut connection;
+    core_context::with(|local| {
+        local.server.count_request();
+        let sent = detailed_page(local, Status::BadRequest, DETAIL, b"", AnswerHead::UNKNOWN, output);
+        local.end_unparsed(*peer, &received, sent, AnswerEnd::Complete);
+    });
+    let is_sent = connection.flush(Bytes::new(), More::No).await.is_ok() && connection.sent().await.is_ok();
+    if is_sent {
+        close::linger(connection).await;
+    }
+}
+
+/// Sends bytes past the driver, which sends nothing at this moment.
+pub(super) fn send_now(stream: &TcpStream, bytes: &[u8]) {
+    // A client that does not take the bytes has gone.
+    let _ = stream.with_fd(|fd| send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
+}

@@ -1,0 +1,65 @@
+//! Hosts that require HTTPS: the redirect from HTTP, and the order to browsers to use HTTPS alone.
+//!
+//! Leaves out TLS itself (`tls/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+
+use crate::{
+    core_context::CoreContext,
+    exchange::{AnswerHead, Sent, StrictTransport, Visitor},
+    hosts::HostId,
+    pages::page,
+    settings::tls::HttpsUse,
+};
+use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
+
+/// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The answer to a request over HTTP for a host that requires HTTPS. A proxy at a unix socket
+/// speaks HTTP for clients of either kind, so its requests are answered.
+pub(crate) fn redirect(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Option<Sent> {
+    let Visitor { at, scheme, .. } = head.visitor;
+    let is_http = scheme == ClientScheme::Http && at.is_none_or(|at| at.unix().is_none());
+    if !is_http || request.target.path.starts_with(CHALLENGES) {
+        return None;
+    }
+    let hosts = local.hosts.hosts();
+    let Some(name) = request.host.or(hosts.host(host).name) else {
+        return Some(page(local, Status::BadRequest, b"", head, out));
+    };
+    let mut line = b"Location: https://".to_vec();
+    line.extend_from_slice(without_port(name));
+    if let Some(port) = hosts.https_port() {
+        line.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    line.extend_from_slice(&path::escaped(request.target.path));
+    if let Some(query) = request.target.query {
+        line.push(b'?');
+        line.extend_from_slice(&path::escaped(query));
+    }
+    line.extend_from_slice(b"\r\n");
+    // 308 keeps the method and the content.
+    let reads = matches!(request.method, Method::Get | Method::Head);
+    let status = if reads { Status::MovedPermanently } else { Status::PermanentRedirect };
+    Some(page(local, status, &line, head, out))
+}
+
+/// The name of a valid host, without its port.
+fn without_port(host: &[u8]) -> &[u8] {
+    let address_end = host.iter().position(|&byte| byte == b']').map_or(0, |at| at + 1);
+    let colon = host[address_end..].iter().position(|&byte| byte == b':');
+    &host[..colon.map_or(host.len(), |at| address_end + at)]
+}
+
+/// Whether an answer tells the browser to use HTTPS alone. Browsers ignore the order over HTTP.
+pub(crate) fn strict_transport(https: HttpsUse, visitor: Visitor) -> StrictTransport {
+    match (https, visitor.scheme) {
+        (HttpsUse::Only, ClientScheme::Https) => StrictTransport::Said,
+        _ => StrictTransport::Unsaid,
+    }
+}

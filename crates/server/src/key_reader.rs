@@ -1,0 +1,196 @@
+//! The process that opens certificates and private keys for a server that has become another user:
+//! usually only the superuser may read private keys.
+//!
+//! ```text
+//! vermeil (as its user, in the sandbox) ── path ──▶ vermeil-keys (as the first user)
+//!                                       ◀── descriptor, or why not ──┘
+//! ```
+//!
+//! The server forks the process before it becomes its user. The process opens only files that the
+//! configuration names as certificates or keys: the configuration of the start, or the file, which
+//! the process reads itself when the file has changed. So a captured server reads the keys of its
+//! hosts, as it must, and no other file. Without a change of user the server opens the files
+//! itself. Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+
+use crate::{
+    config::{self, GivenParts, Surroundings},
+    hosts::Hosts,
+    messages::Messages,
+    options::ServeOptions,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    fs::{self, File},
+    io,
+    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime},
+};
+use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
+use vermeil_tls::FileSource;
+
+/// How long the process may take to open a file. Guess: more than reading a changed configuration
+/// may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest reason of a refusal, in bytes, because messages are bounded.
+const REASON_BYTES_MAX: usize = 4096;
+
+/// The path of a file to open, given as bytes.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeyOrder(Vec<u8>);
+
+#[derive(Debug, Serialize, Deserialize)]
+enum KeyAnswer {
+    /// The answer has a descriptor.
+    Opened,
+    Refused {
+        why: String,
+        /// The number of the system's error, if any.
+        code: Option<i32>,
+    },
+}
+
+/// The server's end of the line. Clones share the line.
+#[derive(Clone)]
+pub(crate) struct KeyReader(Arc<KeyReaderInner>);
+
+struct KeyReaderInner {
+    /// `None` once an answer did not come, because a late answer would be taken for the answer to
+    /// the next order.
+    line: Mutex<Option<Messages>>,
+    /// Set until the process was waited for.
+    process: Option<CompanionProcess>,
+}
+
+impl KeyReader {
+    /// Forks the process, if this server speaks TLS and becomes another user. Call this function
+    /// before the change of the user, while this process has one thread.
+    ///
+    /// # Errors
+    /// When there are other threads, or the system refuses.
+    pub(crate) fn start(options: &ServeOptions) -> Result<Option<Self>, ProcessStartError> {
+        let stays = options.user.as_ref().is_none_or(|user| user.is_ours());
+        if stays || options.tls.listen.is_empty() {
+            return Ok(None);
+        }
+        let (process, socket) =
+            fork_beside(c"vermeil-keys", &[], |socket| run(Messages::new(socket), options))?;
+        let line = Mutex::new(Some(Messages::new(socket)));
+        Ok(Some(Self(Arc::new(KeyReaderInner { line, process: Some(process) }))))
+    }
+
+    fn ask(&self, path: &Path) -> io::Result<File> {
+        let gone = || {
+            io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the process of the keys has ended; restart the server",
+            )
+        };
+        let mut line = self.0.line.lock().expect("nothing panics under this lock");
+        let messages = line.as_mut().ok_or_else(gone)?;
+        let order = KeyOrder(path.as_os_str().as_bytes().to_owned());
+        let answered = messages
+            .send(&order, &[])
+            .and_then(|()| messages.receive::<KeyAnswer>(Some(Instant::now() + ANSWER_PATIENCE)));
+        match answered {
+            Ok(Some((KeyAnswer::Opened, descriptors))) => {
+                descriptors.into_iter().next().map(File::from).ok_or_else(gone)
+            }
+            Ok(Some((KeyAnswer::Refused { code: Some(code), .. }, _))) => {
+                Err(io::Error::from_raw_os_error(code))
+            }
+            Ok(Some((KeyAnswer::Refused { why, .. }, _))) => Err(io::Error::other(why)),
+            failed => {
+                *line = None;
+                failed?;
+                Err(gone())
+            }
+        }
+    }
+}
+
+impl FileSource for KeyReader {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.ask(path)
+    }
+}
+
+impl Drop for KeyReaderInner {
+    fn drop(&mut self) {
+        drop(self.line.get_mut().map(Option::take));
+        if let Some(process) = self.process.take() {
+            process.wait();
+        }
+    }
+}
+
+/// Opens files until the server closes the line.
+fn run(mut messages: Messages, options: &ServeOptions) {
+    let mut names = KeyFiles::of_start(options);
+    while let Ok(Some((KeyOrder(path), _))) = messages.receive::<KeyOrder>(None) {
+        let opened = names.open(Path::new(OsStr::from_bytes(&path)), options);
+        let (answer, file) = match opened {
+            Ok(file) => (KeyAnswer::Opened, Some(file)),
+            Err(error) => {
+                let mut why = error.to_string();
+                why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+                (KeyAnswer::Refused { why, code: error.raw_os_error() }, None)
+            }
+        };
+        let descriptors: Vec<_> = file.iter().map(File::as_fd).collect();
+        if messages.send(&answer, &descriptors).is_err() {
+            return;
+        }
+    }
+}
+
+/// The files that the configuration names.
+struct KeyFiles {
+    named: HashSet<PathBuf>,
+    /// When the configuration file was last changed.
+    read: Option<SystemTime>,
+}
+
+impl KeyFiles {
+    fn of_start(options: &ServeOptions) -> Self {
+        Self { named: files(&options.hosts), read: options.file.as_deref().and_then(changed) }
+    }
+
+    fn open(&mut self, path: &Path, options: &ServeOptions) -> io::Result<File> {
+        if !self.named.contains(path) {
+            self.learn(options)?;
+        }
+        if !self.named.contains(path) {
+            return Err(io::Error::other("the configuration does not name this file"));
+        }
+        File::open(path)
+    }
+
+    /// Reads the configuration file, if the file has changed.
+    fn learn(&mut self, options: &ServeOptions) -> io::Result<()> {
+        let Some(file) = &options.file else { return Ok(()) };
+        let now = changed(file);
+        if now == self.read {
+            return Ok(());
+        }
+        let around = Surroundings::here().map_err(io::Error::other)?;
+        // The cpus of an instance are decided already, and nothing here depends on them.
+        let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
+        let new = config::load(file, &around).map_err(|error| io::Error::other(error.to_string()))?;
+        self.named = files(&new.hosts);
+        self.read = now;
+        Ok(())
+    }
+}
+
+fn files(hosts: &Hosts) -> HashSet<PathBuf> {
+    hosts.all_certificates().flat_map(|host| host.files()).map(Path::to_owned).collect()
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|about| about.modified()).ok()
+}

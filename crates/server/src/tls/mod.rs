@@ -1,0 +1,201 @@
+//! HTTPS: the state that all cores share, and the handler that handshakes run on.
+//!
+//! `workers` runs the expensive step of a handshake on any core, `troubles` finds unfit
+//! certificates early. Leaves out a connection's handshake (`handshake/`) and TLS itself
+//! (`crates/tls`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+
+pub(crate) mod troubles;
+mod workers;
+
+pub(crate) use workers::StepFailure;
+
+use crate::{ListenAddr, key_reader::KeyReader, options::ServeOptions, settings::tls::TlsOptions};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+use vermeil::Handle;
+use vermeil_tls::{
+    CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, TicketSecret, Tickets,
+    TlsSession,
+};
+use workers::HandshakeWorkers;
+
+/// HTTPS of a server.
+pub(crate) struct ServerTls {
+    options: TlsOptions,
+    certificates: Arc<CertificateStore>,
+    life: Arc<TlsLife>,
+}
+
+/// The state that outlives a configuration.
+struct TlsLife {
+    tickets: Arc<Tickets>,
+    /// Opens the files, if this process may not.
+    keys: Option<KeyReader>,
+    workers: HandshakeWorkers,
+    counters: HandshakeCounters,
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeEnded {
+    /// With a key exchange and a signature.
+    Full,
+    /// With the secrets of an earlier session.
+    Resumed,
+    /// The client was no client of TLS, or nothing fitted, or the client left or was late.
+    Failed,
+    /// Closed, because too many handshakes waited.
+    Refused,
+    /// The client sent a request without TLS.
+    Plain,
+}
+
+/// Counts of handshakes since the start, by their ends.
+#[derive(Default)]
+struct HandshakeCounters {
+    full: AtomicU64,
+    resumed: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
+    plain: AtomicU64,
+}
+
+/// The counters and the present state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TlsSnapshot {
+    pub(crate) full: u64,
+    pub(crate) resumed: u64,
+    pub(crate) failed: u64,
+    pub(crate) refused: u64,
+    pub(crate) plain: u64,
+    /// Handshakes that wait for a core.
+    pub(crate) waiting: u64,
+    /// Hosts whose certificates are in memory.
+    pub(crate) hosts: u64,
+    /// How often certificates were loaded.
+    pub(crate) loads: u64,
+}
+
+impl ServerTls {
+    /// HTTPS at the start, if a listener speaks TLS.
+    pub(crate) fn of_start(
+        options: &ServeOptions,
+        keys: Option<KeyReader>,
+        handle: &Handle,
+    ) -> Option<Arc<Self>> {
+        (!options.tls.listen.is_empty()).then(|| Arc::new(Self::new(&options.tls, keys, handle)))
+    }
+
+    /// HTTPS after a reload.
+    pub(crate) fn of_reload(
+        before: Option<&Arc<Self>>,
+        options: &ServeOptions,
+        handle: &Handle,
+    ) -> Option<Arc<Self>> {
+        match before {
+            Some(before) => Some(Arc::new(before.with(&options.tls, Instant::now()))),
+            None => Self::of_start(options, None, handle),
+        }
+    }
+
+    /// The reasons why HTTPS of a new configuration cannot be served, a line each.
+    pub(crate) fn troubles(
+        before: Option<&Arc<Self>>,
+        options: &ServeOptions,
+        handle: &Handle,
+    ) -> Vec<String> {
+        match before {
+            Some(before) => troubles::of_first(&options.hosts, |host| before.certificates.check(host)),
+            None => match Self::of_start(options, None, handle) {
+                Some(new) => troubles::of_first(&options.hosts, |host| new.certificates.check(host)),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    /// HTTPS as configured, on the cores of `handle`.
+    fn new(options: &TlsOptions, keys: Option<KeyReader>, handle: &Handle) -> Self {
+        let tickets = Arc::new(Tickets::of(TicketSecret::random()));
+        let life = Arc::new(TlsLife {
+            workers: HandshakeWorkers::new(handle),
+            counters: HandshakeCounters::default(),
+            tickets,
+            keys,
+        });
+        Self::of(options, life)
+    }
+
+    fn of(options: &TlsOptions, life: Arc<TlsLife>) -> Self {
+        let source: Box<dyn FileSource> = match &life.keys {
+            Some(keys) => Box::new(keys.clone()),
+            None => Box::new(PlainFiles),
+        };
+        let certificates = CertificateStore::new(options.policy, life.tickets.clone(), source);
+        Self { options: options.clone(), certificates: Arc::new(certificates), life }
+    }
+
+    /// The same with other options. Certificates stay in memory, and are compared with their files
+    /// at the next use.
+    fn with(&self, options: &TlsOptions, now: Instant) -> Self {
+        if options.policy != self.options.policy {
+            return Self::of(options, self.life.clone());
+        }
+        self.certificates.expire_all(now);
+        Self { options: options.clone(), certificates: self.certificates.clone(), life: self.life.clone() }
+    }
+
+    /// Whether clients speak TLS at a listener, given as configured.
+    #[inline]
+    pub(crate) fn is_spoken_at(&self, addr: ListenAddr) -> bool {
+        self.options.listen.contains(&addr)
+    }
+
+    /// The certificates of all hosts.
+    pub(crate) fn certificates(&self) -> &Arc<CertificateStore> {
+        &self.certificates
+    }
+
+    /// Answers a client on any core.
+    pub(crate) async fn answer(
+        &self,
+        greeting: ClientGreeting,
+        config: HostTlsConfig,
+    ) -> Result<TlsSession, StepFailure> {
+        self.life.workers.answer(greeting, config, self.options.handshakes_max).await
+    }
+
+    /// Counts a handshake.
+    pub(crate) fn count(&self, ended: HandshakeEnded) {
+        let HandshakeCounters { full, resumed, failed, refused, plain } = &self.life.counters;
+        let counter = match ended {
+            HandshakeEnded::Full => full,
+            HandshakeEnded::Resumed => resumed,
+            HandshakeEnded::Failed => failed,
+            HandshakeEnded::Refused => refused,
+            HandshakeEnded::Plain => plain,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The state for the status.
+    pub(crate) fn snapshot(&self) -> TlsSnapshot {
+        let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let HandshakeCounters { full, resumed, failed, refused, plain } = &self.life.counters;
+        let (hosts, loads) = self.certificates.counts();
+        TlsSnapshot {
+            full: counted(full),
+            resumed: counted(resumed),
+            failed: counted(failed),
+            refused: counted(refused),
+            plain: counted(plain),
+            waiting: self.life.workers.waiting() as u64,
+            hosts: hosts as u64,
+            loads,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The first message of a client (ClientHello), and the expensive step that answers it.
+//!
+//! Reading the message is cheap. The answer needs a key exchange and a signature, 0.1 to 1.5 ms, so
+//! the caller may run [`ClientGreeting::answer`] elsewhere. Tested in `session.rs`.
+
+use crate::{
+    session::{TlsFailure, TlsSession},
+    store::HostTlsConfig,
+};
+use rustls::server::{Accepted, Acceptor};
+
+/// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// The content type of an alert, its version and length, then "fatal" and `unrecognized_name`
+/// (RFC 6066, section 3).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// The result of the first bytes of a client.
+#[derive(Debug)]
+pub enum FirstBytes {
+    /// More bytes are needed.
+    More,
+    /// The client has greeted.
+    Greeting(ClientGreeting),
+    /// The client does not speak TLS, and the bytes look like a request of HTTP.
+    PlainHttp,
+    /// The bytes are no TLS, or no version or suite fits.
+    Failed(TlsFailure),
+}
+
+/// Reads the first message of a client.
+#[derive(Default)]
+pub struct HelloReader {
+    acceptor: Acceptor,
+    has_begun: bool,
+}
+
+impl HelloReader {
+    /// Takes received bytes.
+    pub fn receive(&mut self, mut bytes: &[u8]) -> FirstBytes {
+        if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
+            if first != HANDSHAKE {
+                return match first.is_ascii_alphabetic() {
+                    true => FirstBytes::PlainHttp,
+                    false => FirstBytes::Failed(TlsFailure::silent("the first bytes are not TLS")),
+                };
+            }
+            self.has_begun = true;
+        }
+        while !bytes.is_empty() {
+            if let Err(error) = self.acceptor.read_tls(&mut bytes) {
+                return FirstBytes::Failed(TlsFailure::silent(error.to_string()));
+            }
+            match self.acceptor.accept() {
+                Ok(None) => {}
+                // The client sends nothing else before the answer, except in early data, which the
+                // server does not offer.
+                Ok(Some(accepted)) => {
+                    return FirstBytes::Greeting(ClientGreeting { accepted: Box::new(accepted) });
+                }
+                Err((error, mut alert)) => {
+                    let mut bytes = Vec::new();
+                    // Writing to memory does not fail.
+                    let _ = alert.write_all(&mut bytes);
+                    return FirstBytes::Failed(TlsFailure::new(error.to_string(), bytes));
+                }
+            }
+        }
+        FirstBytes::More
+    }
+}
+
+/// A client that has greeted and waits for the answer.
+pub struct ClientGreeting {
+    accepted: Box<Accepted>,
+}
+
+impl std::fmt::Debug for ClientGreeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientGreeting").finish_non_exhaustive()
+    }
+}
+
+impl ClientGreeting {
+    /// The name of the host that the client asks for (SNI), in lower case.
+    pub fn server_name(&self) -> Option<String> {
+        self.accepted.client_hello().server_name().map(str::to_ascii_lowercase)
+    }
+
+    /// Answers the client as a host with this configuration. The answer waits in the session for
+    /// [`TlsSession::take_output`].
+    ///
+    /// # Errors
+    /// Nothing that client and server support fits.
+    pub fn answer(self, config: &HostTlsConfig) -> Result<TlsSession, TlsFailure> {
+        match self.accepted.into_connection(config.0.clone()) {
+            Ok(connection) => Ok(TlsSession::new(connection)),
+            Err((error, mut alert)) => {
+                let mut bytes = Vec::new();
+                // Writing to memory does not fail.
+                let _ = alert.write_all(&mut bytes);
+                Err(TlsFailure::new(error.to_string(), bytes))
+            }
+        }
+    }
+
+    /// Refuses the client, because no host has the name.
+    pub fn refuse_name(self) -> TlsFailure {
+        TlsFailure::new("no host with a certificate has this name", UNRECOGNIZED_NAME.to_vec())
+    }
+}

@@ -1,0 +1,27 @@
+//! TLS for streams, without sockets: certificates from PEM files, session tickets, handshakes and
+//! records.
+//!
+//! Bytes go in and out as slices and buffers, so any driver can carry them. The caller decides
+//! which core runs the expensive step of a handshake ([`ClientGreeting::answer`]), and which host a
+//! client asks for. This crate must not know HTTP or the server.
+//!
+//! Reading order: [`HelloReader`] (the first message of a client), [`CertificateStore`] (from files
+//! to a configuration for a host), [`TlsSession`] (the records of a connection), [`Tickets`].
+//!
+//! rustls with ring does the protocol and the cryptography.
+
+mod certificate;
+mod greeting;
+mod policy;
+mod session;
+mod store;
+#[cfg(test)]
+mod testing;
+mod tickets;
+
+pub use certificate::{CertificateError, CertificatePair, FileSource, PlainFiles};
+pub use greeting::{ClientGreeting, FirstBytes, HelloReader};
+pub use policy::{HostTls, MinimumVersion, TlsPolicy};
+pub use session::{HandshakeKind, TlsFacts, TlsFailure, TlsInput, TlsSession};
+pub use store::{CertificateStore, HostTlsConfig, Loaded, LookUp};
+pub use tickets::{TicketSecret, Tickets};

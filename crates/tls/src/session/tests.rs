@@ -1,0 +1,207 @@
+use super::*;
+use crate::{
+    CertificateStore, FirstBytes, HelloReader, MinimumVersion, PlainFiles, Tickets, TlsPolicy,
+    testing::{MadeCertificate, host},
+};
+use proptest::prelude::*;
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, SignatureScheme,
+    client::Resumption,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, ServerName},
+    version::{TLS12, TLS13},
+};
+use std::{sync::Arc, time::Instant};
+
+fn store(minimum: MinimumVersion) -> CertificateStore {
+    let policy = TlsPolicy { minimum, ..TlsPolicy::default() };
+    CertificateStore::new(policy, Arc::new(Tickets::random()), Box::new(PlainFiles))
+}
+
+fn client_config(
+    made: &[&MadeCertificate],
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    for made in made {
+        roots.add(CertificateDer::from(made.der.clone())).expect("a certificate");
+    }
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+fn client(config: &Arc<ClientConfig>) -> ClientConnection {
+    let name = ServerName::try_from("a.example").expect("a name");
+    ClientConnection::new(config.clone(), name).expect("a client")
+}
+
+fn output(client: &mut ClientConnection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut bytes).expect("memory");
+    }
+    bytes
+}
+
+fn input(client: &mut ClientConnection, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+    let mut plain = Vec::new();
+    while !bytes.is_empty() {
+        client.read_tls(&mut bytes).expect("memory");
+        let count = client.process_new_packets()?.plaintext_bytes_to_read();
+        let before = plain.len();
+        plain.resize(before + count, 0);
+        client.reader().read_exact(&mut plain[before..]).expect("it is there");
+    }
+    Ok(plain)
+}
+
+/// A handshake of `client`, whose bytes arrive one by one.
+fn handshake(
+    store: &CertificateStore,
+    made: &MadeCertificate,
+    client: &mut ClientConnection,
+) -> Result<TlsSession, TlsFailure> {
+    let config = store.load(&made.host(), Instant::now()).expect("the pair fits").config;
+    let mut reader = HelloReader::default();
+    let mut greeting = None;
+    for byte in output(client) {
+        match reader.receive(&[byte]) {
+            FirstBytes::More => {}
+            FirstBytes::Greeting(greeted) => greeting = Some(greeted),
+            other => panic!("{other:?}"),
+        }
+    }
+    let greeting = greeting.expect("the whole message was passed on");
+    assert_eq!(greeting.server_name().as_deref(), Some("a.example"));
+    let mut session = greeting.answer(&config)?;
+    let mut content = Vec::new();
+    while session.is_handshaking() || session.has_output() || client.wants_write() {
+        let mut answer = Vec::new();
+        session.take_output(&mut answer);
+        input(client, &answer).map_err(|error| TlsFailure::silent(error.to_string()))?;
+        for byte in output(client) {
+            session.receive(&[byte], &mut content)?;
+        }
+    }
+    assert!(content.is_empty());
+    Ok(session)
+}
+
+#[test]
+fn both_versions_carry_content() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
+        let mut config = client_config(&[&made], &[version]);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut client = client(&Arc::new(config));
+        let mut session = handshake(&store, &made, &mut client).expect("both agree");
+        assert!(session.speaks(b"http/1.1"));
+        let facts = session.facts();
+        assert_eq!((facts.version, facts.server_name.as_deref()), (name, Some("a.example")));
+        assert!(facts.suite.starts_with("TLS_") && !facts.is_resumed, "{facts:?}");
+        client.writer().write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let mut content = Vec::new();
+        session.receive(&output(&mut client), &mut content).expect("content");
+        assert_eq!(content, b"GET / HTTP/1.1\r\n");
+        let answer = vec![7; 100_000];
+        let mut records = Vec::new();
+        session.send([b"", &answer], &mut records);
+        session.close();
+        session.take_output(&mut records);
+        assert_eq!(input(&mut client, &records).expect("records"), answer);
+        client.send_close_notify();
+        assert_eq!(session.receive(&output(&mut client), &mut content), Ok(TlsInput::Ended));
+    }
+}
+
+#[test]
+fn first_records_are_small() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS13])));
+    let mut session = handshake(&store, &made, &mut client).expect("both agree");
+    let mut records = Vec::new();
+    session.send([&[0; 1000], &vec![0; 60_000]], &mut records);
+    let (mut lengths, mut rest) = (Vec::new(), &records[..]);
+    while let [_, _, _, high, low, ..] = *rest {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        lengths.push(length);
+        rest = &rest[5 + length..];
+    }
+    assert!(lengths[..10].iter().all(|length| *length <= 1400), "{lengths:?}");
+    assert!(lengths[10] > 16_000, "{lengths:?}");
+}
+
+#[test]
+fn second_session_is_resumed() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    for version in [&TLS12, &TLS13] {
+        let mut config = client_config(&[&made], &[version]);
+        config.resumption = Resumption::in_memory_sessions(4);
+        let config = Arc::new(config);
+        let first = handshake(&store, &made, &mut client(&config)).expect("both agree");
+        assert_eq!(first.handshake_kind(), HandshakeKind::Full);
+        let second = handshake(&store, &made, &mut client(&config)).expect("both agree");
+        assert_eq!(second.handshake_kind(), HandshakeKind::Resumed);
+    }
+}
+
+#[test]
+fn minimum_version_refuses_older_clients() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls13));
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS12])));
+    let failure = handshake(&store, &made, &mut client).expect_err("the client is too old");
+    assert_eq!(failure.alert()[..1], [21], "the client is told");
+}
+
+#[test]
+fn client_gets_the_certificate_that_it_supports() {
+    let rsa = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).expect("a key");
+    let (first, second) =
+        (MadeCertificate::with_key(&["a.example"], &rsa), MadeCertificate::new(&["a.example"]));
+    let both = Arc::new(host(vec![first.pair(), second.pair()]));
+    let config = store(MinimumVersion::Tls12).load(&both, Instant::now()).expect("both fit").config;
+    let mut provider = default_provider();
+    let all = provider.signature_verification_algorithms.mapping;
+    let p256 = all.iter().filter(|(scheme, _)| *scheme == SignatureScheme::ECDSA_NISTP256_SHA256);
+    provider.signature_verification_algorithms.mapping = Vec::leak(p256.copied().collect());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(second.der.clone())).expect("a certificate");
+    let only_p256 = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13])
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut client = client(&Arc::new(only_p256));
+    let FirstBytes::Greeting(greeting) = HelloReader::default().receive(&output(&mut client)) else {
+        panic!("one write carries the message")
+    };
+    let mut session = greeting.answer(&config).expect("the second certificate fits");
+    let mut answer = Vec::new();
+    session.take_output(&mut answer);
+    input(&mut client, &answer).expect("the client trusts the second certificate alone");
+}
+
+#[test]
+fn plain_request_is_recognised() {
+    assert!(matches!(HelloReader::default().receive(b"GET / HTTP/1.1\r\n"), FirstBytes::PlainHttp));
+    assert!(matches!(HelloReader::default().receive(b"\0\0"), FirstBytes::Failed(_)));
+    let FirstBytes::Failed(failure) = HelloReader::default().receive(&[22, 3, 1, 0, 4, 1, 0, 0, 0]) else {
+        panic!("an empty message is malformed")
+    };
+    assert_eq!(failure.alert()[..1], [21]);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), is_record: bool) {
+        if is_record && bytes.len() > 5 {
+            bytes[..3].copy_from_slice(&[22, 3, 1]);
+            let length = (bytes.len() - 5) as u16;
+            bytes[3..5].copy_from_slice(&length.to_be_bytes());
+        }
+        let _ = HelloReader::default().receive(&bytes);
+    }
+}
