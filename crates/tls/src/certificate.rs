@@ -101,6 +101,10 @@ pub struct PlainFiles;
 
 impl FileSource for PlainFiles {
     fn open(&self, path: &Path) -> io::Result<File> {
+        // Opening a pipe would wait for its writer.
+        if !path.metadata()?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         File::open(path)
     }
 }

@@ -9,8 +9,10 @@
 //! The server forks the process before it becomes its user. The process opens only files that the
 //! configuration names as certificates or keys: the configuration of the start, or the file, which
 //! the process reads itself when the file has changed. So a captured server reads the keys of its
-//! hosts, as it must, and no other file. Without a change of user the server opens the files
-//! itself. Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+//! hosts, as it must, and no other file. Links of other users are followed with care (`open.rs`).
+//! Without a change of user the server opens the files itself. Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+
+mod open;
 
 use crate::{
     config::{self, GivenParts, Surroundings},
@@ -18,6 +20,7 @@ use crate::{
     messages::Messages,
     options::ServeOptions,
 };
+use open::open_trusted;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -167,7 +170,7 @@ impl KeyFiles {
         if !self.named.contains(path) {
             return Err(io::Error::other("the configuration does not name this file"));
         }
-        File::open(path)
+        open_trusted(path)
     }
 
     /// Reads the configuration file, if the file has changed.
