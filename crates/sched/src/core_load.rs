@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_long_is_expected_to_last() {
+    fn long_activation_raises_expected_time() {
         let load = CoreLoad {
             running_since_ns: Some(1_000),
             expected_ns: 500,

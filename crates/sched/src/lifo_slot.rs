@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_what_takes_long_and_outside_of_activations_all_is_queued() {
+    fn long_event_and_idle_core_queue_woken_colors() {
         assert_eq!(LifoSlotRule::begin(Stealing::Learned, LIFO_SLOT_NS + 1).woken(), WakeDestination::Queue);
         assert_eq!(
             LifoSlotRule::begin(Stealing::TimeLeft, 0).woken(),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_to_be_short_and_is_not_has_caught_what_it_woke() {
+    fn unexpectedly_long_event_keeps_color_in_slot() {
         let load = CoreLoad { running_since_ns: Some(5_000), ..CoreLoad::default() };
         assert!(!LifoSlotRule::is_caught(&load, 5_000 + LIFO_SLOT_NS));
         assert!(LifoSlotRule::is_caught(&load, 5_001 + LIFO_SLOT_NS));

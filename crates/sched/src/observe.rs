@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_are_as_many_whatever_the_load() {
+    fn number_of_stamps_is_independent_of_load() {
         for gap_ns in [30, 300, 3_000] {
             assert!((1_600..8_000).contains(&stamps(gap_ns)), "{} every {gap_ns} ns", stamps(gap_ns));
         }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_what_it_was_made_of() {
+    fn set_holds_given_members() {
         let cores = [3, 64, 129].map(CoreIndex);
         let set: CoreSet = cores.into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), cores);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_allows_what_it_names() {
+    fn placement_allows_named_cores() {
         let some = Placement::Cores(Arc::new([1, 2].map(CoreIndex).into_iter().collect()));
         assert!(some.allows(CoreIndex(2)) && !some.allows(CoreIndex(0)) && !some.is_fixed());
         assert!(Placement::Core(CoreIndex(1)).is_fixed() && Placement::Any.allows(CoreIndex(9)));

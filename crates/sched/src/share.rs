@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_divided_by_shares_whatever_a_run_takes() {
+    fn shares_divide_time_for_any_run_length() {
         let mut shares = ClassShares::new(&[class(300, None), class(600, None)]);
         let had = divide(&mut shares, 3, &[1_000, 70_000, 3_000], 1_000_000_000);
         for (had, part) in had.iter().zip([100, 300, 600]) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_goes_first_and_for_so_long() {
+    fn late_class_runs_first_until_caught_up() {
         let mut shares = ClassShares::new(&[class(100, Some(200))]);
         (0..2).for_each(|at| shares.arrives(ClassIndex(at)));
         let choose = |shares: &mut ClassShares, waited_ns: u64| {

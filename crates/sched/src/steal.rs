@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn short_events_wake_nobody() {
+    fn short_events_wake_no_core() {
         let short = StealCandidate { queued_ns: 2_000, wait_ns: 2_000, ..COLOR };
         assert!(!Stealing::Learned.wakes(&short, &busy(1), STEAL_NS, 5_000));
         assert!(Stealing::Learned.wakes(&COLOR, &busy(1), STEAL_NS, 5_000));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_before_a_core_is_awake_runs_where_it_was_posted() {
+    fn work_shorter_than_wake_up_stays_on_posting_core() {
         let short = StealCandidate { queued_ns: 500, ..COLOR };
         assert!(Stealing::Learned.moves_to_poster(&short, 3_000));
         assert!(!Stealing::Learned.moves_to_poster(&StealCandidate { penalty_ns: 2_500, ..short }, 3_000));
@@ -429,7 +429,7 @@ mod tests {
     /// Regression: a thief that emptied its victim slept at once, and was woken for each of the
     /// next few colors.
     #[test]
-    fn only_who_has_just_stolen_lingers() {
+    fn only_recent_thief_lingers() {
         assert!(Stealing::Learned.spins(0));
         assert!(!Stealing::Learned.spins(1));
         assert!(!Stealing::TimeLeft.spins(0), "Mely's thieves are as the document has them");

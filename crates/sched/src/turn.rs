@@ -145,14 +145,14 @@ mod tests {
 
     /// Regression: a color that requeues itself kept its core from ever stopping.
     #[test]
-    fn a_stopping_core_runs_one_turn_of_what_is_queued() {
+    fn stopping_core_runs_one_turn_of_queued_events() {
         let mut turn = Turn::new(LIMITS, Stealing::Never);
         turn.ran(LIMITS.turn_events);
         assert_eq!(turn.next(TurnView { ready: 1, stopping: true }), TurnStep::Stop);
     }
 
     #[test]
-    fn a_turn_runs_something_whatever_the_limits() {
+    fn turn_runs_an_event_under_any_limits() {
         let turn = Turn::new(TurnLimits { batch_events: 0, turn_events: 0 }, Stealing::Never);
         assert_eq!(turn.next(TurnView { ready: 1, stopping: false }), TurnStep::Run { batch: 1, left: 1 });
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_to_cold_caches_stays_for_some_times_that() {
+    fn color_returning_to_cold_caches_stays_several_times_longer() {
         assert_eq!(learned([100_000, 100_000], [150_000, 150_000]).extension_ns(), Some(16 * 50_000));
         assert_eq!(
             learned([1_000_000, 1_000_000], [9_000_000, 9_000_000]).extension_ns(),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_little_or_for_chance() {
+    fn small_or_chance_penalty_delays_no_color() {
         assert_eq!(
             learned([100_000, 100_000], [120_000, 120_000]).extension_ns(),
             Some(0),
@@ -128,14 +128,14 @@ mod tests {
 
     /// A thread that loses the cpu returns a thousand times too late.
     #[test]
-    fn one_accident_keeps_nobody_waiting() {
+    fn single_outlier_delays_no_color() {
         let mut cost = learned([2_000, 2_100], [2_000, 2_100]);
         cost.observe(4_000_000, RunAfter::Others);
         assert_eq!(cost.extension_ns(), Some(0));
     }
 
     #[test]
-    fn what_is_not_known_is_tried_more_often() {
+    fn unknown_penalty_is_tried_more_often() {
         let tries = |mut cost: WarmBatch| (0..640).filter(|_| cost.tries_extension()).count();
         assert_eq!(tries(WarmBatch::default()), 320);
         assert_eq!(tries(learned([100, 100], [100, 100])), 10);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_too_long_makes_the_queue_short_and_is_refused() {
+    fn overdue_connection_shortens_queue_and_is_refused() {
         let mut door = overloaded();
         assert_eq!(door.admit(|| newcomer(MAX * 2)), Admission::Serve);
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
@@ -295,7 +295,7 @@ mod tests {
     /// Serving a small file costs as much as refusing, and a client that still waits prefers the
     /// file.
     #[test]
-    fn what_is_not_worth_refusing_is_served_unless_its_client_has_left() {
+    fn cheap_connection_is_served_unless_client_left() {
         let mut door = overloaded();
         assert_eq!(door.admit(|| newcomer(MAX * 3)), Admission::Refuse);
         door.on_refused(Duration::from_micros(150));
@@ -308,7 +308,7 @@ mod tests {
     /// these 13, so the core refused every client for a second and made the queue as short as
     /// possible.
     #[test]
-    fn what_was_accepted_before_is_served_too() {
+    fn earlier_accepted_connection_is_served() {
         let mut door = AdmissionController::new(MAX);
         moment(&mut door, 800, MAX / 10, 0);
         (0..400).for_each(|_| door.begin_request());
@@ -323,7 +323,7 @@ mod tests {
     /// The cost of accepting refused connections counted as cost of serving the others, so the core
     /// refused even more.
     #[test]
-    fn turning_many_away_says_nothing_of_serving() {
+    fn many_refusals_leave_serving_pace_unchanged() {
         let mut door = overloaded();
         door.on_refused(Duration::from_micros(50));
         let before = door.costs.refusal();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_again_soon_if_some_wait_although_all_was_well() {
+    fn control_measures_soon_when_connections_wait() {
         let mut door = AdmissionController::new(MAX);
         assert_eq!(door.moment(), MOMENT);
         moment(&mut door, 500, MAX / 10, 1500);
@@ -353,7 +353,7 @@ mod tests {
 
     /// The queue stayed too short for a core that now and then did not get the cpu.
     #[test]
-    fn what_makes_up_for_a_stall_counts_as_the_stall_does() {
+    fn catching_up_after_stall_counts_as_stall() {
         let mut door = overloaded();
         moment(&mut door, 10, MAX, 1500);
         let slowed = door.service_rate.expect("it was busy");
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_shuts_and_opens_again_step_by_step() {
+    fn queue_never_closes_and_reopens_in_steps() {
         let mut door = AdmissionController::new(MAX);
         moment(&mut door, 1, MAX, 100);
         assert_eq!(moment(&mut door, 1, MAX, 100), Some(QUEUE_MIN));
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn while_all_is_well_nobody_is_asked() {
+    fn timely_accepts_read_no_wait() {
         let mut door = AdmissionController::new(MAX);
         assert_eq!(door.admit(|| unreachable!("a system call for each")), Admission::Serve);
     }

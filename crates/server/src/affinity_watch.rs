@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_is_said_once_and_so_is_its_return() {
+    fn lost_cpu_and_its_return_are_logged_once() {
         let mut place = ThreadBinding::of(vec![9]);
         let mut kernel = FakeKernel { now: RefCell::new(vec![9]), allows: true };
         assert_eq!(kernel.look(&mut place), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_forgotten_is_put_right_without_a_word() {
+    fn lost_affinity_is_restored_silently() {
         let mut place = ThreadBinding::of(vec![2]);
         let kernel = FakeKernel { now: RefCell::new(vec![0, 1, 2, 3]), allows: true };
         assert_eq!(kernel.look(&mut place), None);

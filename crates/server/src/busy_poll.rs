@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn load_begins_it_and_a_second_of_calm_ends_it() {
+    fn load_starts_polling_and_calm_second_stops_polling() {
         let mut core = core();
         assert_eq!(moment(&mut core, 900), PollVerdict::Same);
         assert_eq!(moment(&mut core, 1000), PollVerdict::Begin);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_address_says_so_and_how_to_go_on() {
+    fn taken_address_is_named_with_cure() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = ListenAddr::from(taken.local_addr().unwrap());
         let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default())

@@ -22,7 +22,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     #[test]
-    fn what_stands_before_the_last_parent_is_followed() {
+    fn link_before_last_parent_is_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let around = folder.path().canonicalize().expect("there");
         fs::create_dir_all(around.join("real/deep")).expect("folders");

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_timed_counts_as_its_estimate_and_what_is_cold_beyond_it() {
+    fn untimed_run_counts_as_estimate_and_cold_run_exceeds() {
         let mut window = AnswerWindow::default();
         (0..20).for_each(|_| window.ran(UNIT, sample(1_000, None)));
         window.ran(UNIT, None);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_begins_the_next_window_and_keeps_what_was_learned() {
+    fn answer_begins_next_window_and_keeps_learned_costs() {
         let mut window = AnswerWindow::default();
         window.ran(UNIT, sample(1_000, None));
         window.posted(None, UNIT);

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_took_no_longer_than_expected_asks_nobody() {
+    fn run_within_expected_time_reads_no_counter() {
         let mut seen = Interruptions::default();
         seen.begin(1_000_000, || 3);
         seen.begin(1_400_000, unread);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_its_cpu_is_told_from_what_is_long() {
+    fn counter_separates_interrupted_run_from_long_run() {
         let mut seen = Interruptions::default();
         seen.begin(1_000_000, || 3);
         assert!(!seen.spoiled(2_000_000, 1_000_000, 1_000, || 3));

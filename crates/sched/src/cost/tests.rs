@@ -30,7 +30,7 @@ fn near(found: u64, expected: u64, percent: u64) {
 }
 
 #[test]
-fn cost_and_penalty_are_told_apart() {
+fn cost_excludes_penalty() {
     let mut cost = HandlerCost::default();
     let mut noise = noise(1);
     for i in 0..400 {
@@ -50,7 +50,7 @@ fn cost_and_penalty_are_told_apart() {
 }
 
 #[test]
-fn what_is_not_known_is_bounded_from_above_and_learned_in_eight_runs() {
+fn unknown_cost_has_upper_bound_and_needs_eight_runs() {
     let mut cost = HandlerCost::default();
     (0..8).for_each(|_| cost.observe(warm(1_000)));
     assert_eq!(cost.penalty_ns(Distance::L3), 2_000);
@@ -107,7 +107,7 @@ fn a_preempted_run_teaches_nothing() {
 /// Regression: a handler of 30 ms beside a busy neighbour is interrupted every time, and counted as
 /// a short handler for ever.
 #[test]
-fn what_is_interrupted_every_time_is_learned_all_the_same() {
+fn handler_interrupted_every_time_is_learned() {
     let mut cost = HandlerCost::default();
     let interrupted = RunSample { run_ns: 30_000_000, cold: None, interrupted: true };
     (0..3).for_each(|_| cost.observe(interrupted));
@@ -185,7 +185,7 @@ fn misses_shorten_the_doubt() {
 }
 
 #[test]
-fn misses_say_nothing_of_cores_that_share_the_cache() {
+fn misses_are_ignored_between_cores_sharing_cache() {
     let mut table = CostTable::new();
     let handler = table.register(CostHint::default());
     (0..20).for_each(|_| table.observe(handler, warm(10_000)));

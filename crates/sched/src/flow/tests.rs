@@ -28,7 +28,7 @@ fn order(graph: &FlowGraph, handlers: usize) -> Vec<u32> {
 }
 
 #[test]
-fn a_pipeline_is_in_its_order_whatever_its_numbers() {
+fn pipeline_keeps_flow_order_for_any_handler_numbers() {
     let pipeline = graph(&[(-1, 3, 9), (3, 1, 9), (1, 4, 9), (4, 0, 9), (0, 2, 9)]);
     assert_eq!(order(&pipeline, 5), [3, 1, 4, 0, 2]);
     assert_eq!(order(&pipeline, 6), [3, 1, 4, 0, 2, 5], "one that nobody posts to");

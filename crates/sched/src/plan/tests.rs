@@ -216,7 +216,7 @@ fn cores(some: &[u32]) -> Placement {
 
 /// Six of eight handlers have a choice, and two of these are one group: five positions in the row.
 #[test]
-fn named_plans_are_made_for_what_has_a_choice() {
+fn named_plans_place_handlers_that_have_a_choice() {
     let layout = two_by_two();
     let rules = PlanRules::new()
         .only(HandlerIndex(0), Placement::Core(CoreIndex(3)))
@@ -291,7 +291,7 @@ proptest! {
     /// Against all plans of up to six handlers on four cores, with branches and loops: within one
     /// percent of the best.
     #[test]
-    fn the_search_finds_what_exhaustion_finds(
+    fn search_finds_optimum_of_exhaustive_search(
         costs in prop::collection::vec(5_000.0f64..100_000.0, 2..=6),
         edges in prop::collection::vec((0usize..6, 0usize..6, 100.0f64..3_000.0), 0..10),
         penalty_ns in 0.0f64..20_000.0,
@@ -319,7 +319,7 @@ proptest! {
     /// The same with handlers restricted to some cores and a group of two: cores that a rule
     /// distinguishes are not symmetric.
     #[test]
-    fn the_search_finds_what_exhaustion_finds_under_rules(
+    fn search_under_rules_finds_optimum_of_exhaustive_search(
         costs in prop::collection::vec(5_000.0f64..100_000.0, 3..=6),
         edges in prop::collection::vec((0usize..6, 0usize..6, 100.0f64..3_000.0), 0..10),
         penalty_ns in 0.0f64..20_000.0,

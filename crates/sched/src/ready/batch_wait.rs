@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gathers_is_taken_by_name_or_when_it_is_due() {
+    fn waiting_color_is_taken_by_name_or_when_due() {
         let mut waits = BatchWaits::default();
         for (color, due_ns) in [(1, 300), (2, 100), (3, 200)] {
             waits.push(color, color, due_ns);

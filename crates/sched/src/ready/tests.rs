@@ -161,7 +161,7 @@ fn a_thief_takes_the_first_color_that_does_not_run_with_all_its_entries() {
 }
 
 #[test]
-fn what_must_stay_is_not_stolen() {
+fn thief_leaves_pinned_color() {
     for order in [ReadyOrder::Colors, ReadyOrder::Events] {
         let mut ready = Ready::new(order);
         ready.post(1, 1);
@@ -173,7 +173,7 @@ fn what_must_stay_is_not_stolen() {
 }
 
 #[test]
-fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
+fn thief_takes_judged_color_with_its_group_only() {
     let mut ready = Ready::new(ReadyOrder::Colors);
     let (small, large) = (QueuedClass::of(2_000), QueuedClass::of(200_000));
     for (color, class, steal_class) in
@@ -201,7 +201,7 @@ fn who_has_been_judged_goes_with_its_kin_and_with_nobody_else() {
 /// Of equal steal class and queued time, although two handler classes divide the time and other
 /// colors are in between.
 #[test]
-fn what_is_alike_leaves_every_line_that_it_stands_in() {
+fn taken_color_leaves_every_queue() {
     let class = Class::new("class").shares(std::num::NonZeroU32::new(300).expect("not zero"));
     let mut ready = Ready::divided(ReadyOrder::Colors, &[class]);
     for color in 0..12u64 {

@@ -35,7 +35,7 @@ fn events_are_sorted_and_posters_found() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_recording_reads_back() {
     let moved = RecordedEvent { moved_from: Some(0), ..event("write", 1, 300) };
     let events = vec![((0, 9), None, event("re\"ad", 0, 100)), ((1, 0), Some((0, 9)), moved)];
     let recording = Recording::assemble(header(), events);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_costs_little_is_served_and_what_costs_more_is_refused() {
+    fn cheap_connection_is_served_and_costly_one_refused() {
         let mut costs = Costs::default();
         assert!(costs.is_refusing_worth_it(), "until it is known");
         costs.on_served(1000, Duration::from_millis(30));

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_so_many_is_looked_at_the_first_among_them() {
+    fn sample_contains_the_first_connection() {
         let counters = BalanceCounters::new(1);
         let mut samples = 0;
         for _ in 0..2 * SAMPLE {

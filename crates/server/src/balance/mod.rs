@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hash_has_nobody_watch() {
+    fn hash_mode_watches_no_listener() {
         let cpus = [CpuId(0), CpuId(0)];
         let hash = Balancing::choose(Balance::Hash, &cpus);
         assert_eq!((hash.steering, hash.watched.concat().len()), (SocketSteering::Hash, 0));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_right_falls_back_in_words() {
+    fn mode_without_permission_falls_back_with_notice() {
         let asked = Balancing::choose(Balance::RoundRobin, &[CpuId(0), CpuId(0)]);
         match asked.chooser {
             Some(_) => assert_eq!(asked.describe(2), "round-robin, as asked for; no core watches another"),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_is_watched_by_the_nearest() {
+    fn core_alone_in_cache_is_watched_by_nearest() {
         let watched = watched_on("node:2 core:2 pu:1", &[0, 1, 2]);
         assert_eq!(watched, [vec![1, 2], vec![0], vec![]]);
         assert_eq!(watched_on("core:1 pu:1", &[0]), [[0usize; 0]]);

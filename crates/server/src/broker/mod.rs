@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn broker_opens_what_is_named_and_nothing_else() {
+    fn broker_opens_named_files_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let (log, other) = (folder.path().join("log"), folder.path().join("other"));
         let named = "127.0.0.1:0".parse::<SocketAddr>().expect("an address").into();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn broker_tells_the_error_of_the_system() {
+    fn broker_passes_on_system_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("none/log");
         with_broker(&log, "127.0.0.1:0".parse::<SocketAddr>().expect("an address").into(), |broker| {

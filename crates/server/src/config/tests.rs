@@ -58,7 +58,7 @@ fn root_of<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h str> {
 }
 
 #[test]
-fn one_host_and_nothing_else_has_every_default() {
+fn single_host_has_every_default() {
     let options = load("[[host]]\nroot = \"www\"\n");
     assert_eq!(root_of(&options.hosts, "any"), Some("/etc/vermeil/www"));
     assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
@@ -164,7 +164,7 @@ fn a_file_that_is_named_relatively_comes_to_the_same_wherever_it_is_read_again()
 }
 
 #[test]
-fn what_a_host_says() {
+fn host_table_sets_host_options() {
     let options = load(
         r#"
         [hosts]
@@ -206,7 +206,7 @@ fn what_a_host_says() {
 }
 
 #[test]
-fn balancers_are_told_what_is_asked_for() {
+fn balancer_keys_choose_reports() {
     let text = "agent = \"localhost:9\"\nload_report = \"json\"\n[[host]]\n\
                 [[host.route]]\nprefix = \"/s\"\naction = \"status\"\n[[host.route]]\nprefix = \"/r\"\naction = \"ready\"\n";
     let options = load(text);
@@ -334,7 +334,7 @@ fn hosts_may_run_their_programs_otherwise() {
 }
 
 #[test]
-fn programs_are_nobodys_who_may_do_everything() {
+fn superuser_never_owns_programs() {
     let superuser = "programs do not run as the superuser, because a fault in one would give the whole machine away; name another user";
     let group = "programs do not run in the superuser's group, whose files may be written to by it; name a user of another group, or for \
                  one host another group behind it, as \"USER:GROUP\"";
@@ -422,7 +422,7 @@ fn a_folder_to_send_from_must_be_there() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_place() {
+fn every_problem_is_reported_with_its_place() {
     let text = r#"
 corse = 2
 [limits]
@@ -454,7 +454,7 @@ action = "redirekt"
 }
 
 #[test]
-fn what_is_no_toml_is_told_too() {
+fn invalid_toml_is_reported() {
     let found = problems("cores = \nio = \"epoll\"\nlog = \"off\n[[host]]\nroot = \"a\"\nroot = \"b\"\n");
     let at = |problem: &String| problem.split(' ').next().unwrap().to_owned();
     let places: Vec<_> = found.iter().map(at).collect();
@@ -477,7 +477,7 @@ fn unclosed_text_is_one_problem() {
 }
 
 #[test]
-fn what_keys_come_to_together_is_checked() {
+fn conflicting_keys_are_refused() {
     for (text, problem) in [
         ("", "v.toml:1:1: host: there is no host; write [[host]] and below it root = \"FOLDER\""),
         (
@@ -569,7 +569,7 @@ fn the_line_is_shown_with_its_place_marked() {
 }
 
 #[test]
-fn a_plan_says_what_would_be_done() {
+fn plan_lists_intended_actions() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
                 [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
@@ -636,7 +636,7 @@ fn the_page_has_every_key_and_the_introduction_parses() {
 }
 
 #[test]
-fn what_only_a_restart_changes_is_named_by_its_key() {
+fn reload_names_keys_that_need_restart() {
     let of = |keys: &str| load(&format!("{keys}\n[[host]]\nroot = \"www\"\n")).instances;
     let differ = |old, new| keys_that_differ(&of(old), &of(new));
     assert_eq!(differ("", "cores = 4"), [""; 0]);
@@ -730,7 +730,7 @@ listen = ["unix:/etc/vermeil/run/v.sock"]
 }
 
 #[test]
-fn wrong_unix_listeners_are_told() {
+fn wrong_unix_listeners_are_reported() {
     let long = "x".repeat(104);
     let host = "[[host]]\nroot = \"x\"\n";
     for (text, expected) in [
@@ -766,7 +766,7 @@ fn wrong_unix_listeners_are_told() {
 }
 
 #[test]
-fn wrong_listeners_and_networks_are_told() {
+fn wrong_listeners_and_networks_are_reported() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n[[host]]\nroot = \"x\"\n";
     let route = "[[host]]\nroot = \"x\"\n[[host.route]]\nprefix = \"/s\"\naction = \"status\"\n";
     for (text, expected) in [

@@ -18,7 +18,7 @@ fn a_socket_is_its_owners_alone_from_the_start() {
 }
 
 #[test]
-fn what_an_ended_server_left_behind_is_taken_over_and_files_are_not() {
+fn start_replaces_stale_socket_but_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
     drop(UnixListener::bind(&path).unwrap());

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_find_room_whatever_was_got() {
+    fn contents_find_room_in_any_memory() {
         for pages in [Pages::Small, Pages::Transparent, Pages::Auto, Pages::Huge] {
             let memory = ContentMemory::new(pages, 1 << 20);
             let mut rooms: Vec<ContentRoom> = (0..40).map(|_| memory.room(60_000)).collect();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_cgi_hold_programs_unless_a_route_takes_them() {
+    fn cgi_folders_hold_programs_unless_route_matches() {
         let part = |prefix: Option<&str>, suffix: Option<&str>| SitePart {
             prefix: prefix.map(Into::into),
             suffix: suffix.map(Into::into),

@@ -194,7 +194,7 @@ mod tests {
 
     /// Regression: the messages said that a limit was exceeded without naming the limit.
     #[test]
-    fn each_limit_is_told_by_its_name_with_what_changes_it() {
+    fn notice_names_limit_and_option() {
         let time = Duration::from_millis(1500);
         for (failure, says, status, keys) in [
             (Failure::QueueLate(time), "none was free within 1.5 s", 503, true),

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_steady_may_take_long_and_who_drips_may_not() {
+    fn steady_client_may_take_long_and_dripping_client_not() {
         let timeout = Duration::from_secs(30);
         for (taken, bytes, left) in [
             (0, 0, 30),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_not_handed_on() {
+    fn skipped_bytes_are_not_handed_on() {
         let mut written = ResponseBuffer::default();
         written.take_over(b"frame|head|body".to_vec(), 6);
         assert_eq!(written.as_slice(), b"head|body");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_not_moved_to_what_is_short() {
+    fn long_output_is_not_copied_to_short_buffer() {
         let mut written = ResponseBuffer::default();
         written.take_over(b"head|body ".to_vec(), 5);
         written.set_aside();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_aside_is_cut_too() {
+    fn reserved_bytes_are_cut() {
         let mut written = ResponseBuffer::default();
         for part in [&b"one "[..], b"two "] {
             written.end().extend_from_slice(part);

@@ -164,7 +164,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn it_holds_what_was_appended_within_the_bound_and_leaves_nothing() {
+    fn spool_holds_bytes_within_bound_and_leaves_no_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let spools = Spools::new(folder.path().to_owned(), 10);
         let mut one = Spool::create(spools.clone()).expect("a file");

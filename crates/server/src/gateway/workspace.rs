@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn server_user_gets_everything_at_once() {
+    fn server_user_gets_whole_folder_at_once() {
         if !geteuid().is_root() {
             return eprintln!("SKIPPED: only the superuser gives files away");
         }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_left_is_removed_and_nothing_else() {
+    fn leftovers_are_removed_and_other_files_kept() {
         let parent = tempfile::tempdir().expect("a folder");
         let at = |name: &str| parent.path().join(name);
         let living = PrivateWorkspace::create(parent.path(), None).expect("made");

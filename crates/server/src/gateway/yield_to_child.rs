@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lasts_from_the_first_that_is_held_back_to_the_last() {
+    fn batch_class_lasts_from_first_to_last_held_request() {
         on_a_core(|core| {
             for _ in 0..2 {
                 core.begin(LATER).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_files_does_not_wait() {
+    fn connection_sending_files_does_not_wait() {
         on_a_core(|core| {
             core.note_file(LATER);
             core.begin(LATER + QUIET_MS - 1).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_somebody_chose_stays() {
+    fn chosen_scheduling_class_stays() {
         on_a_core(|core| {
             preempt_when_woken(false).unwrap();
             core.begin(LATER).unwrap();

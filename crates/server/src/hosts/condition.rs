@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_condition_says_why() {
+    fn wrong_condition_is_refused_with_reason() {
         for (text, says) in [
             ("", "write NAME"),
             ("=x", "write NAME"),

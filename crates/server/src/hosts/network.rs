@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_network_says_why() {
+    fn wrong_network_is_refused_with_reason() {
         for (text, why) in [
             ("", "write an address"),
             ("localhost", "write an address"),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pattern_has_bounds_and_says_why() {
+    fn long_pattern_is_refused_with_reason() {
         let pattern: TextPattern = "^/a/([0-9]+)$".parse().unwrap();
         assert!(pattern.is_found_in(b"/a/12") && !pattern.is_found_in(b"/a/12/"));
         let any: TextPattern = "^/a/.*[.]bak$".parse().unwrap();

@@ -73,7 +73,7 @@ fn exact_names_go_before_wildcards_and_long_ones_before_short_ones() {
 }
 
 #[test]
-fn one_host_takes_every_request_unless_others_are_refused() {
+fn single_host_takes_every_request_unless_strict() {
     let mut builder = HostsBuilder::new();
     let host = builder.add(None, Rules::default());
     builder.name(host, &name("a.example")).unwrap();
@@ -102,7 +102,7 @@ fn the_first_name_that_is_whole_is_the_host_s() {
 }
 
 #[test]
-fn names_that_are_none_say_why() {
+fn wrong_host_name_is_refused_with_reason() {
     use NameError::{Character, Empty, Length, NotAlone, NotAscii, Star};
     for (text, why) in [
         ("", Empty),
@@ -148,7 +148,7 @@ fn a_hundred_thousand_hosts_take_little_memory_each() {
 proptest! {
     /// Compares with a plain list, searched from the most to the least exact name.
     #[test]
-    fn finds_what_a_list_finds(
+    fn lookup_agrees_with_linear_search(
         names in prop::collection::vec("(\\*\\.)?[ab]{1,2}(\\.[ab]{1,2}){0,3}", 1..20),
         asked in prop::collection::vec("[abAB]{1,2}(\\.[ab]{1,2}){0,5}\\.?(:[0-9]{1,3})?", 20),
     ) {
@@ -199,7 +199,7 @@ fn routes_take_whole_segments() {
 }
 
 #[test]
-fn redirects_lead_where_they_say() {
+fn redirects_lead_to_target() {
     for (to, prefix, decoded, query, expected) in [
         ("/new", Some("/old"), "/old/x", Some("q"), "/new"),
         ("/new{rest}{query}", Some("/old"), "/old/x y", Some("q=1"), "/new/x%20y?q=1"),

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_not_waited_for() {
+    fn silent_instance_is_not_awaited() {
         let (mut supervisor, theirs) = pair().unwrap();
         let late = supervisor.ask(&InstanceCommand::Status, &[], Duration::from_millis(1)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);

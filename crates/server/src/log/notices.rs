@@ -270,7 +270,7 @@ mod tests {
     use NoticeKind::{FileChanged, LogDropped};
 
     #[test]
-    fn the_first_is_said_at_once_the_next_are_counted_then_summed_up() {
+    fn first_notice_is_immediate_and_later_ones_are_summed() {
         let notices = Notices::kept();
         for now_ms in [5, 6, 7, 5 + INTERVAL_MS - 1, 5 + INTERVAL_MS, 6 + INTERVAL_MS] {
             notices.say_at(now_ms, FileChanged, format_args!("at {now_ms}"));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn of_programs_that_failed_more_is_said() {
+    fn notice_quotes_failed_program() {
         let notices = Notices::kept();
         let say = |now_ms| notices.say_at(now_ms, NoticeKind::ProgramFailed, format_args!("failed"));
         (0..FAILURES_MAX + 3).for_each(|ms| say(5 + ms));

@@ -229,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_decodes_to_the_same_record(
+        fn encoded_record_decodes_unchanged(
             peer: Option<Option<IpAddr>>,
             program_ns in proptest::option::of(0..NO_PROGRAM),
             is_aborted: bool,

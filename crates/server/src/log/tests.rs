@@ -101,7 +101,7 @@ fn targets_as_text() {
 }
 
 #[test]
-fn everything_is_written_at_close_in_the_order_of_each_core() {
+fn close_writes_records_in_order_of_each_core() {
     const CORES: usize = 3;
     const RECORDS: usize = 5_000;
     let world = LogWorld::new();
@@ -130,7 +130,7 @@ fn everything_is_written_at_close_in_the_order_of_each_core() {
 }
 
 #[test]
-fn a_new_file_is_not_for_everybody() {
+fn new_log_file_is_private() {
     let world = LogWorld::new();
     let log = world.start(&world.path("log"));
     log.close();
@@ -161,7 +161,7 @@ fn a_log_that_is_off_costs_nothing_and_never_falls_due() {
 }
 
 #[test]
-fn a_missing_folder_is_said_with_its_cure() {
+fn missing_folder_is_named_with_cure() {
     let world = LogWorld::new();
     let target = LogTarget::File(world.path("missing/log"));
     let error = Log::start(&target, 1, world.notices.clone()).unwrap_err();
@@ -302,7 +302,7 @@ fn a_log_renamed_away_is_noticed_without_being_asked() {
 }
 
 #[test]
-fn a_full_disk_is_said_once_and_nothing_hangs() {
+fn full_disk_is_logged_once_and_blocks_no_core() {
     let world = LogWorld::new();
     let log = world.start(Path::new("/dev/full"));
     let mut core = log.core();
@@ -340,7 +340,7 @@ fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
 }
 
 #[test]
-fn a_closed_standard_output_ends_the_log_and_says_so_once() {
+fn closed_standard_output_ends_log_with_one_notice() {
     let world = LogWorld::new();
     let (reader, ours) = std::io::pipe().unwrap();
     let sink = LogSink::inherited(ours.into()).unwrap();

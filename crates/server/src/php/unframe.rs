@@ -151,7 +151,7 @@ mod tests {
 
     /// Output set aside earlier comes first.
     #[test]
-    fn long_output_stays_behind_what_was_set_aside() {
+    fn long_output_stays_behind_reserved_bytes() {
         let mut output = ResponseBuffer::default();
         output.end().extend_from_slice(b"first ");
         output.set_aside();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_empty_is_appended_to() {
+    fn nonempty_buffer_is_appended_to() {
         let mut output = ResponseBuffer::default();
         output.end().extend_from_slice(b"head");
         let mut received = record(6, &[b'x'; STAYS_BYTES]);

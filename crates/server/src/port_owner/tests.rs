@@ -60,7 +60,7 @@ fn table_line(addr: SocketAddr, state: &str, inode: u64) -> String {
 
 #[test]
 #[cfg(target_endian = "little")]
-fn lines_as_the_kernel_writes_them() {
+fn kernel_lines_are_parsed() {
     let v4 = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 3186201 1 \
               ffff9d0f06b6a300 100 0 0 10 0";
     let v6 = "   0: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A \
@@ -73,7 +73,7 @@ fn lines_as_the_kernel_writes_them() {
 }
 
 #[test]
-fn lines_that_tell_of_no_listener() {
+fn lines_without_listener_are_skipped() {
     let connected = table_line("127.0.0.1:80".parse().unwrap(), "01", 7);
     for line in ["", HEADER, &connected, "0: 0100007F:1F90", "0: xyz:1F90 0:0 0A 0:0 0:0 0 0 0 7"] {
         assert_eq!(parse_listener(line), None, "{line}");
@@ -81,7 +81,7 @@ fn lines_that_tell_of_no_listener() {
 }
 
 #[test]
-fn what_conflicts_with_what() {
+fn addresses_conflict_as_kernel_rules() {
     use PortConflict::{OtherFamilyWildcard, SameAddress, Wildcard};
     for (listening, wanted, expected) in [
         ("127.0.0.1:80", "127.0.0.1:80", Some(SameAddress)),

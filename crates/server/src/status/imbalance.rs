@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_one_where_all_have_the_same_and_the_cores_where_one_has_all() {
+    fn imbalance_ranges_from_one_to_number_of_cores() {
         assert_eq!(of(&[0.5; 4]), Some(1.0));
         assert_eq!(of(&[0.8, 0.0, 0.0, 0.0]), Some(4.0));
         assert_eq!((of(&[0.001; 4]), of(&[])), (None, None));

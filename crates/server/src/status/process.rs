@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn kernel_process_files_are_parsed() {
         let time = thread_time("123456789 1000 42\n").unwrap();
         assert_eq!((time.ran.as_nanos(), time.waited.as_nanos()), (123_456_789, 1000));
         assert_eq!(thread_time(""), None);

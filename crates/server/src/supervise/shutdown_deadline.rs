@@ -65,7 +65,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn who_has_ended_is_not_overdue() {
+    fn ended_instance_is_not_overdue() {
         let shutdown_deadline = ShutdownDeadline::after(LONG);
         thread::scope(|scope| {
             let comes = scope.spawn(|| shutdown_deadline.has_passed());
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_to_hurry_is_overdue_soon() {
+    fn hurried_instance_is_overdue_soon() {
         let shutdown_deadline = ShutdownDeadline::after(LONG);
         thread::scope(|scope| {
             let comes = scope.spawn(|| shutdown_deadline.has_passed());

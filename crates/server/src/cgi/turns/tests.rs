@@ -69,7 +69,7 @@ fn hosts_that_wait_take_turns() {
 }
 
 #[test]
-fn who_leaves_makes_room_and_gives_its_turn_on() {
+fn leaving_request_passes_turn_on() {
     let turns = ProgramTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
     let running = turn(&turns, A);
     let (first, second, mut third) = (waiting(&turns, A), waiting(&turns, B), waiting(&turns, A));
@@ -100,7 +100,7 @@ fn steps() -> impl Strategy<Value = Vec<TurnsStep>> {
 
 proptest! {
     #[test]
-    fn whatever_happens(steps in steps()) {
+    fn random_orders_keep_turns_within_bounds(steps in steps()) {
         let turns = ProgramTurns::new(BOUNDS);
         let mut running: Vec<(usize, ProgramTurn)> = Vec::new();
         let mut queue: Vec<(usize, WaitingTurn)> = Vec::new();

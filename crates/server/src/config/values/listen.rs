@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write() {
+    fn common_spellings_are_read() {
         for (text, listen) in [
             ("8080", address("127.0.0.1:8080")),
             ("0", address("127.0.0.1:0")),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_and_why() {
+    fn wrong_value_is_refused_with_reason() {
         use ListenSyntaxError::{Abstract, Form, NoBrackets, NoPort, Port, UnixPath};
         for (text, why) in [
             ("", Form),
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_prints(addr: SocketAddr, port: u16, name in "[a-z][a-z0-9-]{0,20}(\\.[a-z]{2,5})?") {
+        fn printed_value_reads_back(addr: SocketAddr, port: u16, name in "[a-z][a-z0-9-]{0,20}(\\.[a-z]{2,5})?") {
             let addr = SocketAddr::new(addr.ip(), addr.port());
             for listen in [
                 Listen::Address(addr), Listen::Everywhere(port),

@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_people_write() {
+    fn common_spellings_are_read() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_and_why() {
+    fn wrong_value_is_refused_with_reason() {
         use SizeError::{Form, TooLarge};
         for (text, why) in [
             ("", Form),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_said() {
+    fn refusal_names_bounds() {
         let parse = between(1024, 32 << 10);
         assert_eq!(parse("1K"), Ok(Size::bytes(1024)));
         assert_eq!(parse("32K"), Ok(Size::bytes(32 << 10)));
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_prints(bytes: u64, shift in 0..63_u32) {
+        fn printed_value_reads_back(bytes: u64, shift in 0..63_u32) {
             for bytes in [bytes, (bytes >> shift) << shift] {
                 let size = Size { bytes };
                 prop_assert_eq!(size.to_string().parse(), Ok(size));

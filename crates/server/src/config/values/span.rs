@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_people_write() {
+    fn common_spellings_are_read() {
         for (text, ms) in [
             ("10", 10_000),
             ("2.5", 2500),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_and_why() {
+    fn wrong_value_is_refused_with_reason() {
         use SpanError::{Form, TooFine, TooLong, Zero};
         for (text, why) in [
             ("", Form),
@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_prints(ms in 1..=MS_MAX) {
+        fn printed_value_reads_back(ms in 1..=MS_MAX) {
             let span = Span { ms };
             prop_assert_eq!(span.to_string().parse(), Ok(span));
         }
@@ -185,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics_and_what_is_read_is_in_bounds(text in "\\PC{0,12}|[0-9.]{0,30}(ms|s|m|h)?") {
+        fn any_text_is_refused_or_read_within_bounds(text in "\\PC{0,12}|[0-9.]{0,30}(ms|s|m|h)?") {
             if let Ok(span) = text.parse::<Span>() {
                 prop_assert!((1..=MS_MAX).contains(&span.ms));
             }

@@ -41,7 +41,7 @@ fn folders_come_first_then_names_in_natural_order() {
 }
 
 #[test]
-fn names_are_escaped_and_links_encoded_whatever_they_hold() {
+fn listing_escapes_any_name_and_encodes_any_link() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("<b>&");
     fs::create_dir(&folder).unwrap();
@@ -59,7 +59,7 @@ fn names_are_escaped_and_links_encoded_whatever_they_hold() {
 }
 
 #[test]
-fn what_would_not_be_served_is_not_shown() {
+fn listing_hides_files_that_server_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     fs::create_dir(&root).unwrap();

@@ -46,7 +46,7 @@ fn without_listings_a_folder_is_forbidden() {
 }
 
 #[test]
-fn what_one_core_found_the_others_use() {
+fn core_uses_entry_found_by_another_core() {
     let mut world = FilesWorld::new();
     world.write("page", "shared");
     let mut other = CoreCache::new(world.cache.store().clone());
@@ -88,7 +88,7 @@ fn empty_files_and_large_files_are_served() {
 }
 
 #[test]
-fn the_site_s_own_page_goes_with_what_is_not_found() {
+fn missing_file_answers_with_site_page() {
     let mut world = FilesWorld::new();
     world.write("404.html", "sorry");
     world.settle("/nothing", "404 sorry");

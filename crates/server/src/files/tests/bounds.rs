@@ -30,7 +30,7 @@ fn beyond_the_bound_of_watches_paths_are_looked_up_at_each_use() {
 }
 
 #[test]
-fn watches_that_nobody_needs_are_given_up() {
+fn unneeded_watches_are_removed() {
     let mut world = FilesWorld::bounded(options(|o| o.entries_max = 8));
     for i in 0..100 {
         world.write(&format!("d{i}/e/page"), "page");
@@ -43,7 +43,7 @@ fn watches_that_nobody_needs_are_given_up() {
 }
 
 #[test]
-fn entries_and_spellings_are_bounded_and_what_is_used_stays() {
+fn entries_and_spellings_are_bounded_and_used_ones_stay() {
     let mut world = FilesWorld::bounded(options(|o| o.entries_max = 16));
     world.write("page", "page");
     for i in 0..1000 {
@@ -66,7 +66,7 @@ fn a_path_too_long_to_be_remembered_is_still_answered() {
 }
 
 #[test]
-fn contents_in_memory_are_bounded_and_what_finds_no_room_is_sent_from_its_descriptor() {
+fn content_without_room_is_sent_from_descriptor() {
     let mut world = FilesWorld::bounded(options(|o| o.content_bytes_max = 10_000));
     let mut held = Vec::new();
     for i in 0..100 {

@@ -206,7 +206,7 @@ fn index_page_appears_and_disappears() {
 }
 
 #[test]
-fn page_for_what_is_not_found_appears_changes_and_disappears() {
+fn not_found_page_appears_changes_and_disappears() {
     let mut world = FilesWorld::new();
     world.settle("/nothing", "404");
     world.settle("/nothing/else", "404");
@@ -220,7 +220,7 @@ fn page_for_what_is_not_found_appears_changes_and_disappears() {
 }
 
 #[test]
-fn everything_is_looked_up_again_when_the_kernel_lost_events() {
+fn lost_kernel_events_invalidate_every_entry() {
     let mut world = FilesWorld::new();
     world.write("a/page", "one");
     world.write("filler", "");

@@ -46,7 +46,7 @@ fn an_edit_of_the_content_is_noticed_before_the_next_part_is_sent() {
 }
 
 #[test]
-fn what_leaves_the_content_alone_does_not_cut_anybody_off() {
+fn metadata_change_cuts_off_no_transfer() {
     type Act = fn(&std::path::Path);
     let acts: [(&str, Act); 4] = [
         ("replaced by renaming", |path| {

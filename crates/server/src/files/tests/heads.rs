@@ -39,7 +39,7 @@ fn heads_of_a_file() {
 }
 
 #[test]
-fn head_of_the_page_for_what_is_not_found() {
+fn not_found_page_has_complete_head() {
     let mut world = FilesWorld::new();
     world.write("404.html", "sorry");
     world.write("404.html.gz", "zip");
@@ -57,7 +57,7 @@ fn head_of_the_page_for_what_is_not_found() {
 /// Once two contents of the same second shared a `Last-Modified`, and `If-Range` mixed parts of
 /// both. Also, a date in the future was sent.
 #[test]
-fn a_date_is_sent_once_no_other_content_can_have_it() {
+fn date_is_sent_when_no_other_content_shares_it() {
     let (dir, root) = folder();
     let store = FileStore::with(StoreOptions::default(), inotify(), super::super::entry::SETTLE_MS);
     let site = store.open(&root, SiteOptions::default(), CacheOnly::No).expect("a site");

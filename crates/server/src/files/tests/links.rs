@@ -20,7 +20,7 @@ fn world(follow_symlinks: FollowSymlinks) -> FilesWorld {
 }
 
 #[test]
-fn links_are_followed_as_far_as_the_policy_says() {
+fn policy_bounds_followed_links() {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     for (path, within, all) in [
         ("/near", "inside", "inside"),

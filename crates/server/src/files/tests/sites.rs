@@ -26,7 +26,7 @@ impl Two {
 }
 
 #[test]
-fn one_path_is_two_files() {
+fn path_names_different_file_per_site() {
     let mut two = Two::new(StoreOptions::default(), "below");
     two.world.write("page", "outer");
     two.world.write("below/page", "inner");
@@ -38,7 +38,7 @@ fn one_path_is_two_files() {
 
 /// The folder of a site is below the other site's folder, so both sites share a watch.
 #[test]
-fn a_change_where_sites_overlap_is_told_to_both() {
+fn change_in_shared_folder_invalidates_both_sites() {
     let mut two = Two::new(StoreOptions::default(), "below");
     two.world.write("below/page", "one");
     for content in ["one", "two", "three"] {

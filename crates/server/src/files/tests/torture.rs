@@ -95,7 +95,7 @@ fn write_round(root: &Path, round: u64) {
 const PATHS: [&str; 4] = ["/a/b/replaced", "/a/edited", "/a/b/", "/a/b/none"];
 
 #[test]
-fn readers_never_see_what_never_was() {
+fn readers_see_only_written_contents() {
     let (_dir, root) = folder();
     fs::create_dir_all(root.join("a/b")).unwrap();
     fs::write(root.join("a/edited"), "").unwrap();

@@ -171,7 +171,7 @@ fn repeated_store_through_a_mapping_is_noticed_and_gets_its_own_tag() {
 }
 
 #[test]
-fn large_file_has_a_strong_tag_where_its_time_tells_all() {
+fn large_file_has_strong_tag_when_time_is_exact() {
     let mut world = FilesWorld::new();
     world.write("large", &"0123456789".repeat(30_000));
     let first = tag(&world.get("/large"));

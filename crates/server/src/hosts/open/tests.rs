@@ -71,7 +71,7 @@ fn a_folder_is_opened_once_for_all_cores_and_hosts() {
 }
 
 #[test]
-fn no_more_are_open_than_the_bound_says() {
+fn open_folders_stay_within_bound() {
     let world = OpenWorld::new(100, 8);
     let [mut busy, mut idle] = [world.core(), world.core()];
     world.site(&mut idle, 0);
@@ -88,7 +88,7 @@ fn no_more_are_open_than_the_bound_says() {
 }
 
 #[test]
-fn what_is_used_stays_open() {
+fn used_folder_stays_open() {
     let world = OpenWorld::new(100, 8);
     let mut core = world.core();
     let first = world.site(&mut core, 0);
@@ -99,7 +99,7 @@ fn what_is_used_stays_open() {
 }
 
 #[test]
-fn another_configuration_keeps_open_what_it_serves_as_before() {
+fn reload_keeps_unchanged_folders_open() {
     let world = OpenWorld::new(3, 8);
     let mut core = world.core();
     let sites = [0, 1, 2].map(|i| world.site(&mut core, i));

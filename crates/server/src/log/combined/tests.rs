@@ -38,7 +38,7 @@ fn the_example_of_the_format() {
 }
 
 #[test]
-fn what_was_not_sent_is_a_dash() {
+fn absent_field_is_a_dash() {
     let nothing = LogRecord {
         peer: "2001:db8::7".parse().unwrap(),
         unix_seconds: 0,

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pool_says_until_it_listens_is_told_once() {
+    fn output_of_starting_pool_is_logged_once() {
         let fails = First::default();
         assert_eq!(fails.hear(b"ALERT: no\nERROR: so not"), b"");
         assert_eq!(fails.last_words(), "ALERT: no\nERROR: so not");

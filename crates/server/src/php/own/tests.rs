@@ -50,7 +50,7 @@ fn plan(found: FoundPhp, options: &PhpOptions, content_bytes: u64) -> PoolPlan {
 }
 
 #[test]
-fn php_fpm_is_told_all_in_a_file() {
+fn php_fpm_gets_settings_in_a_file() {
     let options = PhpOptions { children: 7, requests_per_child: 9, ..PhpOptions::new(PhpSource::Own, 1) };
     let found = FoundPhp { kind: PhpKind::Fpm, program: "/usr/sbin/php-fpm".into() };
     let plan = plan(found, &options, 1 << 20);
@@ -77,7 +77,7 @@ fn php_fpm_is_told_all_in_a_file() {
 }
 
 #[test]
-fn php_cgi_is_told_by_arguments_and_environment() {
+fn php_cgi_gets_settings_by_arguments_and_environment() {
     let options = PhpOptions { children: 7, requests_per_child: 0, ..PhpOptions::new(PhpSource::Own, 1) };
     let found = FoundPhp { kind: PhpKind::Cgi, program: "/usr/bin/php-cgi".into() };
     let plan = plan(found, &options, 5);

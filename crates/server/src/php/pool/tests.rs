@@ -53,7 +53,7 @@ fn a_core_gets_its_own_connection_back() {
 }
 
 #[test]
-fn a_pool_that_is_about_to_go_keeps_nothing_and_serves_who_comes() {
+fn retiring_pool_keeps_no_connection_and_serves_new_requests() {
     let pool = pool(2, 2);
     assert_eq!(turn(&mut pool.ask(0)).finish(|| {}), ConnectionFate::Keep);
     pool.keep_none();
@@ -111,7 +111,7 @@ fn idle_connections_of_one_core_do_not_starve_another() {
 }
 
 #[test]
-fn who_goes_before_its_turn_passes_it_on() {
+fn leaving_request_passes_turn_on() {
     let pool = pool(1, 9);
     let lease = turn(&mut pool.ask(0));
     let (mut gone, mut next) = (pool.ask(0), pool.ask(0));
@@ -144,7 +144,7 @@ fn a_pool_that_does_not_run_rings_and_its_requests_wait() {
 }
 
 #[test]
-fn a_pool_is_stopped_only_when_nobody_is_served_and_nobody_is_lost() {
+fn pool_stops_only_without_requests_and_loses_none() {
     let (pool, bell) = on_demand(2);
     pool.set_open();
     let [busy, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_happens_places_are_counted_and_everyone_gets_a_turn(
+    fn random_orders_keep_place_counts_and_fairness(
         steps in prop::collection::vec(step(), 0..200),
         connections_max in 1usize..4,
     ) {

@@ -45,7 +45,7 @@ impl WatchWorld {
 }
 
 #[test]
-fn a_folder_that_moved_since_it_was_opened_is_not_adopted_once_that_was_told() {
+fn folder_moved_after_open_is_not_adopted_after_event() {
     let mut world = WatchWorld::new();
     fs::create_dir(world.root.join("a")).unwrap();
     world.drain();
@@ -57,7 +57,7 @@ fn a_folder_that_moved_since_it_was_opened_is_not_adopted_once_that_was_told() {
 }
 
 #[test]
-fn a_folder_that_moved_since_it_was_opened_is_dropped_when_that_is_told() {
+fn folder_moved_after_open_is_dropped_at_event() {
     let mut world = WatchWorld::new();
     fs::create_dir(world.root.join("a")).unwrap();
     world.drain();
@@ -75,7 +75,7 @@ fn a_folder_that_moved_since_it_was_opened_is_dropped_when_that_is_told() {
 }
 
 #[test]
-fn what_was_missing_is_not_depended_on_once_its_coming_was_told() {
+fn entry_is_not_kept_after_missing_name_appears() {
     let mut world = WatchWorld::new();
     let parent = world.parent("a/page");
     assert!(world.tree.unchanged(parent));
