@@ -29,7 +29,7 @@ fn help_and_version_go_to_standard_output_and_succeed() {
 }
 
 #[test]
-fn bad_usage_is_said_on_standard_error_and_ends_with_2() {
+fn bad_usage_writes_standard_error_and_ends_with_2() {
     for (args, words) in [
         (&[][..], "Usage: vermeil <COMMAND>"),
         (&["tpoo"], "a similar subcommand exists: 'topo'"),
@@ -44,7 +44,7 @@ fn bad_usage_is_said_on_standard_error_and_ends_with_2() {
 }
 
 #[test]
-fn what_is_missing_ends_with_3() {
+fn missing_file_ends_with_3() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
     let us = format!("(pid {})", std::process::id());

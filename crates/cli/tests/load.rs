@@ -135,7 +135,7 @@ fn files_are_written_served_and_verified() {
 }
 
 #[test]
-fn what_cannot_be_loaded_says_why() {
+fn unusable_target_is_refused_with_reason() {
     let folder = tempfile::tempdir().unwrap();
     let served = ServedFolder::start(folder.path());
     let cases: [(&[&str], i32, &str); 7] = [

@@ -29,7 +29,7 @@ fn json(words: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_is_told_as_text_as_json_as_a_picture_and_as_a_trace() {
+fn run_reports_as_text_json_picture_and_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (svg, trace) = (folder.path().join("run.svg"), folder.path().join("run.json"));
     let files = ["--timeline", svg.to_str().unwrap(), "--trace", trace.to_str().unwrap()];
@@ -48,7 +48,7 @@ fn a_run_is_told_as_text_as_json_as_a_picture_and_as_a_trace() {
 }
 
 #[test]
-fn one_seed_is_one_run_in_any_process() {
+fn seed_determines_run_in_any_process() {
     for policy in ["libasync", "adaptive"] {
         let run = |seed: &str| {
             let words = ["sim", "run", "mixed", "-m", "opteron8380-4x4", "--time", "5ms", "--json"];
@@ -194,7 +194,7 @@ fn a_seed_is_replayed_alone() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn wrong_input_is_reported_with_place() {
     let folder = tempfile::tempdir().unwrap();
     let bad = folder.path().join("bad.toml");
     fs::write(&bad, "name = \"bad\"\nabuot = \"\"\n").unwrap();

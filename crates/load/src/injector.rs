@@ -217,7 +217,7 @@ mod tests {
     /// Regression: a search against a server that was down, or with too short runs, found that no
     /// user held the quality, and was valid.
     #[test]
-    fn a_trial_that_says_nothing_is_doubted() {
+    fn trial_without_measurements_raises_doubt() {
         let job = LoadJob::Simple(Box::new(SimplePlan::new("http://a/".parse().unwrap())));
         let doubts = |good: u64, within: u64, failed: u64, has_held: bool| {
             let mut outcome = fine();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_that_many_descriptors() {
+    fn excessive_descriptor_demand_is_refused() {
         let said = check(1 << 40, &[]).unwrap_err().to_string();
         assert!(said.contains("ulimit -Hn"), "{said}");
     }

@@ -250,7 +250,7 @@ mod tests {
 
     /// Regression: a user who wrote https for http was told of a corrupt message.
     #[test]
-    fn a_server_without_tls_is_said() {
+    fn server_without_tls_is_named() {
         let tls =
             Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
@@ -262,7 +262,7 @@ mod tests {
     /// Regression: a run over HTTP/2 against such a server had only malformed answers, without a
     /// reason.
     #[test]
-    fn a_server_without_http2_is_said() {
+    fn server_without_http2_is_named() {
         let http2 = |addr| try_server(addr, None, Protocol::Http2, TIMEOUT);
         let said = found(b"HTTP/1.1 400 Bad Request\r\n\r\n", http2).expect("an error");
         assert!(said.contains("it answered \"HTTP/1.1 400 Bad Request\"; leave out --http2"), "{said}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_the_runs_to_count() {
+    fn refused_connection_is_left_to_run() {
         // The port of tcpmux, on which no process listens, and which the system gives to no other
         // test.
         assert!(try_server(([127, 0, 0, 1], 1).into(), None, Protocol::Http2, TIMEOUT).is_ok());
@@ -282,7 +282,7 @@ mod tests {
 
     /// Regression: a run over https against a silent port had only timeouts.
     #[test]
-    fn silence_in_the_handshake_is_said() {
+    fn silent_handshake_is_reported() {
         let tls =
             Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_tells_of_tls() {
+    fn alert_identifies_tls_server() {
         let speaks = |answer| {
             let is_tls = std::cell::Cell::new(false);
             let find = |addr| {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pages_tell_only_what_is_bad_enough() {
+    fn few_pages_reveal_only_large_faults() {
         let quality = Quality::default();
         let undecided = |good, neither, failed| quality.is_undecided(&total(good, 0, neither, failed));
         assert!(undecided(0, 0, 0) && undecided(18, 0, 0) && undecided(17, 1, 0) && undecided(98, 0, 1));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_set_must_hold_it() {
+    fn every_set_must_meet_quality() {
         let mut total = total(2000, 0, 0, 0);
         let part = |good, within| CountedPart { good, within: [within, within], ..CountedPart::default() };
         total.sets = vec![part(1000, 1000), part(1000, 900)];

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_can_be_had_again_and_no_other_is_like_it() {
+    fn stream_repeats_and_differs_from_other_streams() {
         let draw = |seed, user| {
             let mut random = Random::new(seed, user);
             [random.bits(), random.bits()]

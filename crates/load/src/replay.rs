@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_passed_over() {
+    fn line_without_request_is_skipped() {
         for request in [
             "-",
             "",

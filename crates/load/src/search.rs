@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_everything() {
+    fn search_reports_no_capacity_and_unbounded_capacity() {
         let none = found(OPTIONS, 1, |_| 0.0);
         assert_eq!((none.users, none.bracket), (0, (0, 1)));
         assert!(none.confidence.contains("not even one"));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_cannot_be_trusted_end_it() {
+    fn untrusted_runs_end_search() {
         let mut trial = |users: usize, _| {
             let valid = users < 500;
             let doubts = if valid { Vec::new() } else { vec!["the cpu was busy".to_owned()] };
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_may_end_it() {
+    fn caller_may_end_search() {
         let mut trial = |users: usize, attempt: u64| {
             Ok::<_, ()>((attempt < 2).then(|| TrialResult {
                 users,

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_threshold_says_how_to_write_one() {
+    fn wrong_threshold_is_refused_with_example() {
         for text in [
             "",
             "p99",

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_says_so() {
+    fn wrong_certificate_is_refused_with_reason() {
         assert!(TlsVerify::from_pem(b"nothing").unwrap_err().contains("no certificate"));
         let broken = b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
         assert!(TlsVerify::from_pem(broken).unwrap_err().contains("no PEM file"));

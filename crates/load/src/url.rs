@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_says_why() {
+    fn wrong_url_is_refused_with_reason() {
         let wrong = [
             ("localhost:80", "no scheme"),
             ("ftp://a/", "neither http"),

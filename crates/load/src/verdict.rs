@@ -458,7 +458,7 @@ pub(crate) mod tests {
     /// Regression: the day that stands for "until everything is done" was reported as if the user
     /// had asked for a day.
     #[test]
-    fn a_run_without_a_plan_is_told_without_one() {
+    fn run_without_plan_has_verdict_without_plan() {
         let said = doubts(|o| (o.interrupted, o.planned) = (true, UNTIL_DONE))[0].to_string();
         assert!(said.contains("ended early") && !said.contains("86400"), "{said}");
     }

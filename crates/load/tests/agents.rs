@@ -138,7 +138,7 @@ fn arrivals_are_divided() {
 }
 
 #[test]
-fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
+fn lost_agent_is_named_and_other_results_are_kept() {
     let (server, _) = server();
     let (name, agent) = agent();
     // Hello, a job, five pings. The fake agent takes the start order and closes the connection.
@@ -161,7 +161,7 @@ fn an_agent_that_is_lost_is_said_and_the_rest_is_kept() {
 }
 
 #[test]
-fn who_is_no_agent_is_refused() {
+fn foreign_peer_is_refused() {
     let (server, _) = server();
     let refused = |name: String| run(plan(server), &[name]).expect_err("it is none").to_string();
     let old = refused(pretender(&[r#"{"refused":"this agent speaks version 0"}"#]));

@@ -149,7 +149,7 @@ fn workloads() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_options_are_reported() {
     let cases: [(&[&str], &str, Exit); 13] = [
         (&["127.0.0.1:80"], "neither a URL nor a workload", Exit::Usage),
         (&["support"], "write its URL behind it, support http://", Exit::Usage),
@@ -239,7 +239,7 @@ fn results_in_the_same_place_are_refused() {
 }
 
 #[test]
-fn the_commands_beside_it_parse() {
+fn related_commands_parse() {
     for words in [
         &["files", "support", "dir", "--scale", "3", "--static"][..],
         &["report", "one.json", "other.json", "--html", "page.html"],

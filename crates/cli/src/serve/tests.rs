@@ -176,7 +176,7 @@ fn log_targets() {
 }
 
 #[test]
-fn what_clap_refuses_says_what_would_be_right() {
+fn refused_value_names_accepted_values() {
     for (args, words) in [
         (&["--listen", "localhost"][..], "'--listen <ADDR>': the port is missing; write it behind a colon"),
         (&["--listen", "::1"], "write an IPv6 address in brackets, such as [::1]:8080"),
@@ -199,7 +199,7 @@ fn what_clap_refuses_says_what_would_be_right() {
 }
 
 #[test]
-fn what_the_machine_refuses_names_the_option_the_value_and_the_cure() {
+fn machine_refusal_names_option_value_and_cure() {
     for (args, message, exit) in [
         (
             &["--listen", "nowhere:80"][..],

@@ -113,7 +113,7 @@ fn cpus_without_memory_are_drawn_apart() {
 }
 
 #[test]
-fn what_is_refused_names_the_option_the_value_and_the_cure() {
+fn refusal_names_option_value_and_cure() {
     for (args, message, exit) in [
         (
             &["--from", "/nonexistent/machine.xml"][..],

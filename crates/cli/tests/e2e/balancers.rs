@@ -258,7 +258,7 @@ impl Haproxy {
 }
 
 #[test]
-fn haproxy_weighs_servers_and_takes_leave_of_them() {
+fn haproxy_weighs_and_drains_servers() {
     let Some(program) =
         ["/usr/sbin/haproxy", "/usr/bin/haproxy"].map(PathBuf::from).into_iter().find(|path| path.exists())
     else {

@@ -67,7 +67,7 @@ fn a_bad_file_does_not_start(io: Io) {
 
 /// Regression: the message told users to name the file with `--config`, which the users had done.
 #[test]
-fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
+fn binary_file_and_folder_are_refused_with_place() {
     let site = TestSite::new();
     let file = site.outside("latin1.toml");
     fs::write(&file, b"[[host]]\nroot = \"b\xfccher\"\n").unwrap();
@@ -89,7 +89,7 @@ fn what_is_no_text_says_where_and_what_is_no_file_says_so() {
 }
 
 #[test]
-fn check_says_what_would_be_done_and_binds_nothing() {
+fn check_prints_plan_and_binds_no_address() {
     let site = TestSite::new();
     let text = "[[listener]]\naddress = \"192.0.2.1:80\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
                 [[host]]\nnames = [\"b.example\"]\nroot = \"gone\"\n";
@@ -110,7 +110,7 @@ fn check_says_what_would_be_done_and_binds_nothing() {
 }
 
 #[test]
-fn check_refuses_what_a_start_would_refuse() {
+fn check_refuses_configurations_that_start_refuses() {
     let site = TestSite::new();
     let text = "log = \"gone/log\"\ncontrol = \"gone/control\"\n[php]\nsource = \"/nonexistent\"\n[[host]]\nroot = \"gone\"\nphp = true\n\
                 [[host]]\nnames = [\"b.example\"]\nroot = \"site\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
@@ -142,7 +142,7 @@ fn check_refuses_what_a_start_would_refuse() {
 }
 
 #[test]
-fn who_php_shall_run_as_must_be_there() {
+fn check_refuses_missing_php_user() {
     let site = TestSite::new();
     let file = site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n[php]\nuser = \"no such user\"\n");
     let check = vermeil(&["check", "--config", file.to_str().unwrap()]).output().unwrap();

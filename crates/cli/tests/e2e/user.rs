@@ -111,7 +111,7 @@ fn the_superuser_is_warned(io: Io) {
 }
 
 #[test]
-fn who_is_not_there_or_not_ours_to_become_is_refused() {
+fn missing_or_forbidden_user_is_refused() {
     let unknown =
         TestProcess::spawn(vermeil(&["serve", "--user", "no-such-user", "--listen", "127.0.0.1:0"]));
     assert_eq!(unknown.wait(), Some(2));

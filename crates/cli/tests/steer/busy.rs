@@ -52,7 +52,7 @@ impl Namespace {
 }
 
 #[test]
-fn load_begins_it_and_calm_ends_it() {
+fn load_starts_polling_and_calm_stops_polling() {
     let Some(namespace) = Namespace::with_peer() else { return };
     if !namespace.polled(1) {
         return eprintln!("SKIPPED: no software card can be polled here (ethtool)");

@@ -60,7 +60,7 @@ fn apply_and_undo_are_exact() {
 }
 
 #[test]
-fn what_nobody_confirms_is_taken_back() {
+fn unconfirmed_change_is_undone() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
     let said = namespace.says(&["apply", "--nic", "steer0", "--cores", "1", "--confirm", "100ms"]);
@@ -75,7 +75,7 @@ fn what_nobody_confirms_is_taken_back() {
 }
 
 #[test]
-fn whoever_was_killed_the_next_command_finishes() {
+fn next_command_finishes_killed_one() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
     namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);

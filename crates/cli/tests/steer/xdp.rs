@@ -78,7 +78,7 @@ fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
 
 /// Regression: no counter had the packets without room in their cpu's queue.
 #[test]
-fn what_no_cpu_takes_up_is_counted() {
+fn packets_without_cpu_are_counted() {
     /// More than may wait.
     const PACKETS: u64 = 5_000;
     let Some(namespace) = Namespace::with_peer() else { return };
@@ -111,7 +111,7 @@ fn what_no_cpu_takes_up_is_counted() {
 /// Note: veth's driver loses the checksum offload of a sender on this machine. Every segment had a
 /// wrong checksum, and no message said so.
 #[test]
-fn packets_that_come_to_nothing_end_it() {
+fn lost_packets_end_classification() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [_, last] = cpus();
     let (_server, url) = namespace.serve(&last, &[]);
@@ -145,7 +145,7 @@ fn packets_that_come_to_nothing_end_it() {
 /// Under traffic: the steering process reports the loss and ends, and a server continues where
 /// there is one.
 #[test]
-fn a_card_that_vanishes_takes_nobody_else_along() {
+fn vanished_card_leaves_other_cards_working() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [_, last] = cpus();
     namespace.shell("ip link set lo up");
@@ -169,7 +169,7 @@ fn a_card_that_vanishes_takes_nobody_else_along() {
 }
 
 #[test]
-fn a_comparison_leaves_everything_as_it_was() {
+fn comparison_restores_settings() {
     let Some(namespace) = Namespace::with_peer() else { return };
     let [first, last] = cpus();
     let (_server, url) = namespace.serve(&last, &[]);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_complete_when_all_have_told_them() {
+    fn interval_completes_when_every_agent_reported() {
         let mut sum = AgentSum::new(2);
         sum.add(0, &counted(RunPhase::WarmUp, 5, 1));
         sum.add(0, &counted(RunPhase::Window, 10, 1));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_agent_had_counted_is_kept() {
+    fn counts_of_lost_agent_are_kept() {
         let mut sum = AgentSum::new(2);
         for _ in 0..3 {
             sum.add(0, &counted(RunPhase::Window, 10, 1));

@@ -93,7 +93,7 @@ mod tests {
     use crate::plan::SimplePlan;
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn encoded_message_decodes_unchanged() {
         let mut plan = SimplePlan::new("https://a:1/x".parse().unwrap());
         plan.common.phases.ramp_up = Duration::from_millis(1500);
         let job = LoadJob::Simple(Box::new(plan));

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_has_its_shares() {
+    fn drawn_classes_follow_shares() {
         let set = FileSet::new(SetKind::Support, 10);
         let mut random = Random::new(1, 1);
         let (mut classes, mut top, count) = ([0.0; 6], 0.0, 100_000);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_doubled_or_of_another_file_is_found() {
+    fn missing_doubled_or_foreign_bytes_are_found() {
         let bytes = whole(64 * 1024);
         assert!(!is_right(&[&bytes[..65_535]], 65_536));
         assert!(!is_right(&[&bytes, &bytes[..1]], 65_536));

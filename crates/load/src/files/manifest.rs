@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_manifest_reads_back() {
         let manifest = Manifest { files: SetKind::Support, directories: 3, pages: SetPages::Static };
         assert_eq!(Manifest::from_json(&manifest.to_json()), Ok(manifest));
         assert!(Manifest::from_json("{\"files\": \"other\"}").is_err());

@@ -170,7 +170,7 @@ mod tests {
 
     /// Other file sets without a bound are too large for a test; WebStone has 5.5 MB.
     #[test]
-    fn every_byte_is_what_is_verified() {
+    fn written_files_verify() {
         let root = tempfile::tempdir().unwrap();
         let written = write(root.path(), SetKind::Webstone, 1, u64::MAX, SetPages::None, "").unwrap();
         let set = FileSet::new(SetKind::Webstone, 1);

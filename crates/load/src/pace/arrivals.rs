@@ -210,7 +210,7 @@ mod tests {
 
     /// Three injectors with one, two and four cores draw every arrival of a row exactly once.
     #[test]
-    fn injectors_divide_arrivals_whatever_their_cores() {
+    fn injectors_divide_arrivals_for_any_core_counts() {
         let row = Arrivals::Constant(100.0);
         let mut drawn = Vec::new();
         for (index, cores) in [1, 2, 4].into_iter().enumerate() {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_drawn_is_counted() {
+    fn undrawn_arrivals_are_counted() {
         let mut row = Arrivals::Constant(100.0).schedule(1, 2, 1);
         assert_eq!(row.undrawn(Duration::from_secs(1)), 50, "every other of a hundred");
         assert_eq!((0..20).filter_map(|_| row.draw()).count(), 20);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn printed_arrivals_read_back() {
         for text in ["poisson:1000", "constant:0.5", "steps:10s@100,200ms@5"] {
             assert_eq!(text.parse::<Arrivals>().unwrap().to_string(), text);
         }

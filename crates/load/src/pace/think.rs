@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn printed_think_time_reads_back() {
         for text in ["0ns", "5s", "exp:5s:75s", "exp:100ms", "uniform:1s:3s", "lognormal:5s:1.2"] {
             assert_eq!(text.replace("0ns", "0").parse::<Think>().unwrap().to_string(), text);
         }

@@ -343,7 +343,7 @@ mod tests {
 
     /// Regression: the sentence of the first run appeared for all runs.
     #[test]
-    fn each_run_says_what_its_times_count_from() {
+    fn page_names_start_of_measured_times() {
         let mut open = sample("open", 2000);
         open.subject.times_from = "the intended start".to_owned();
         let page = html(&[sample("closed", 2000), open]);

@@ -510,7 +510,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_record_reads_back() {
         let record = sample("a run", 2000);
         assert_eq!(Record::from_json(&record.to_json()), Ok(record));
     }
@@ -536,7 +536,7 @@ pub(crate) mod tests {
 
     /// Regression: an interval with three answers had five percentiles.
     #[test]
-    fn percentiles_of_few_answers_are_not_told() {
+    fn few_answers_give_no_percentiles() {
         let interval = |count: u64| {
             let mut times = Times::default();
             times.record_n(1_000_000, count);

@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_said() {
+    fn report_has_every_section() {
         let text = summary(&sample("a run", 2000));
         for part in [
             "a run: http://127.0.0.1/",
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_were_never_begun_are_said() {
+    fn report_counts_arrivals_never_begun() {
         let mut record = sample("a run", 2000);
         (record.missed, record.injector.late) = (1234, record.response.clone());
         let text = summary(&record);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_histogram_has_everything() {
+    fn histogram_has_every_bucket() {
         let mut text = String::new();
         histogram(&mut text, &sample("", 2000).response);
         let share = |line: &str| line.split_whitespace().nth(3)?.parse::<f64>().ok();

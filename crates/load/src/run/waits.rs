@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_too_long_is_counted_until_it_does_no_more() {
+    fn overdue_wait_is_counted_until_it_ends() {
         let second = Duration::from_secs;
         let waits = Waits::new(3, [second(3), second(5)]);
         waits.begin(0, second(0));

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_set_says_how_to_write_one() {
+    fn missing_file_set_is_named_with_cure() {
         let said = Builtin::Webstone.model(None, "/").unwrap_err();
         assert!(said.contains("vermeil load files webstone"), "{said}");
         assert!(Builtin::Single.model(None, "nopath").is_err());

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_says_why() {
+    fn wrong_path_is_refused_with_reason() {
         for (text, why) in [("x", "begin"), ("/a b", "spaces"), ("/{1..", "closed"), ("/{5..1}", "range")] {
             let said = text.parse::<PathTemplate>().unwrap_err();
             assert!(said.contains(why), "{said}");

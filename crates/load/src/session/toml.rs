@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_workload_is_refused_with_reason() {
         let cases = [
             ("think = \"exp", "thonk = \"exp", "thonk"),
             ("item = 0.6", "itme = 0.6", "there is no page itme"),

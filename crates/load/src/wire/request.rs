@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_what_was_asked() {
+    fn request_has_given_fields() {
         let plain = LoadRequest::default();
         assert_eq!(plain.bytes("a:1", "/x?y", Reuse::Keep), "GET /x?y HTTP/1.1\r\nHost: a:1\r\n\r\n");
         let full = LoadRequest::default().method("POST").unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_the_request_is_refused() {
+    fn field_that_breaks_request_is_refused() {
         assert!(LoadRequest::default().method("GET /x").is_err());
         for field in ["novalue", ": x", "a b: x", "a: x\r\nb: y", "Content-Length: 3", "connection: close"] {
             assert!(LoadRequest::default().field(field).is_err(), "{field}");

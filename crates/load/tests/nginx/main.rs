@@ -143,7 +143,7 @@ fn certificates_are_judged_before_the_run() {
 /// A server with another protocol is reported before the run, if the protocol is visible then.
 /// Otherwise the run counts the failures.
 #[test]
-fn who_does_not_speak_it_is_found_out() {
+fn peer_without_protocol_is_refused() {
     let Some(nginx) = Nginx::start(1_000_000) else { return };
     let mut tls = plan(&nginx, &nginx.plain("/page").replace("http://", "https://"), Protocol::Http1);
     tls.requests_max = Some(5);

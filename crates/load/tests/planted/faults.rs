@@ -43,7 +43,7 @@ fn bytes_that_are_no_answer() {
 
 /// Counts alone do not show the server's mistake to the reader of a report.
 #[test]
-fn what_is_malformed_is_quoted() {
+fn malformed_answer_is_quoted() {
     let server = PlantedServer::start(|seen| {
         Act::Send(match seen.index % 2 {
             0 => b"HTP/1.1 200 OK\r\n\r\n".to_vec(),
@@ -148,7 +148,7 @@ fn resets_of_fresh_connections() {
 }
 
 #[test]
-fn nobody_listens() {
+fn refused_connections_are_counted() {
     let server = PlantedServer::start(|_| Act::Reset);
     let mut plan = plan(&server, 3, 9);
     drop(server);

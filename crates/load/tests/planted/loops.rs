@@ -87,7 +87,7 @@ fn a_run_ends_with_its_last_request() {
 /// Regression: requests that were due and never begun were in no count of the run, and the run was
 /// valid.
 #[test]
-fn arrivals_that_nobody_begins_are_counted() {
+fn arrivals_never_begun_are_counted() {
     const CONNECTIONS: u64 = 4;
     let dead = || {
         let server = PlantedServer::start(|_| Act::Reset);

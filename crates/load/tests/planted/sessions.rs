@@ -64,7 +64,7 @@ fn shop(seen: &SeenByServer) -> Vec<u8> {
 }
 
 #[test]
-fn pages_and_what_they_show_are_asked_for() {
+fn session_requests_pages_and_their_embedded_files() {
     let counts = Arc::new(Mutex::new(HashMap::new()));
     let log = counts.clone();
     let server = PlantedServer::start(move |seen| {
@@ -95,7 +95,7 @@ fn pages_and_what_they_show_are_asked_for() {
 }
 
 #[test]
-fn nobody_thinks_about_a_page_that_there_is_not() {
+fn failed_page_has_no_think_time() {
     let server = PlantedServer::start(|seen| Act::Send(shop(seen)));
     let mut model = Model::from_toml(SHOP).unwrap();
     model.think = Think::Constant(Duration::from_millis(20));
@@ -167,7 +167,7 @@ fn every_byte_of_a_file_is_verified() {
 }
 
 #[test]
-fn connections_end_when_the_model_says() {
+fn model_ends_connections() {
     let server = PlantedServer::start(|seen| {
         assert_eq!(seen.head.contains("Connection: close"), seen.on_connection == 4);
         match seen.on_connection {
@@ -183,7 +183,7 @@ fn connections_end_when_the_model_says() {
 
 /// 300 KB at 400 kB/s take three quarters of a second, less the free bytes at the start.
 #[test]
-fn bytes_are_taken_no_faster_than_said() {
+fn link_rate_bounds_reading() {
     let body = "x".repeat(300_000);
     let server = PlantedServer::start(move |_| Act::Send(answer(200, &body)));
     let toml =

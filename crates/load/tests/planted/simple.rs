@@ -228,7 +228,7 @@ impl ReplaceLength for Vec<u8> {
 }
 
 #[test]
-fn watching_sees_the_course_and_can_end_it() {
+fn watcher_sees_progress_and_can_end_run() {
     let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 2, u64::MAX);
     plan.common.phases =

@@ -108,7 +108,7 @@ fn interim_answers_are_passed_over() {
 }
 
 #[test]
-fn what_becomes_of_the_connection() {
+fn response_decides_reuse_of_connection() {
     check("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", false, Ok(&[(200, "x", Close)]));
     let kept = "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx";
     check(kept, false, Ok(&[(200, "x", Kept)]));
@@ -117,7 +117,7 @@ fn what_becomes_of_the_connection() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said() {
+fn malformed_response_is_reported() {
     check("HTTP/1.1 abc\r\n\r\n", false, Err(MalformedAnswer::Head));
     check("SSH-2.0-OpenSSH\r\n", false, Err(MalformedAnswer::Head));
     check(
@@ -201,7 +201,7 @@ fn whole_heads_have_bounds_too() {
 }
 
 #[test]
-fn fields_are_found_whatever_their_case() {
+fn fields_are_found_in_any_case() {
     struct Find(Option<Vec<u8>>);
     impl AnswerSink for Find {
         fn head(&mut self, head: &FinalHead<'_>) {
