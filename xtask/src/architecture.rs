@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_imports_pass_whatever_their_kind() {
+    fn only_listed_imports_of_any_kind_pass() {
         let rules = parse_table(PAGE).expect("a table");
         let check = |name: &str, imports: &[&str], rule: usize| {
             let package = package(name, imports);

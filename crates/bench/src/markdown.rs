@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_between_the_markers_changes() {
+    fn only_text_between_markers_changes() {
         let page = with_section("# B\n", "x", "old").expect("no markers") + "after\n";
         let page = with_section(&page, "x", "new").expect("both markers");
         assert_eq!(page, "# B\n\n<!-- bench x begin -->\n\nnew\n\n<!-- bench x end -->\nafter\n");

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_what_is_neither_idle_nor_ours() {
+    fn other_processes_have_remaining_time() {
         let at = Instant::now();
         let earlier = MachineTime { at, cpus: 2, idle: Duration::ZERO, children: Duration::ZERO };
         let second = Duration::from_secs(1);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_finds_what_is_missing_or_impossible() {
+    fn check_finds_missing_and_impossible_values() {
         assert!(report(1.0).check(&[("v", "per_s")]).is_ok());
         let missing = report(1.0).check(&[("v", "cpu_us")]).expect_err("no such metric").to_string();
         assert!(missing.contains("no cpu_us of v"), "{missing}");

@@ -41,7 +41,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn what_a_child_used_is_in_it() {
+    fn usage_of_child_is_included() {
         let before = children();
         let used =
             Command::new("sh").args(["-c", "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done"]).status();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_has_slept() {
+    fn waiting_process_has_slept() {
         let before = sleeps();
         std::thread::sleep(Duration::from_millis(1));
         assert!(sleeps() > before);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_names_everything_and_escapes_it() {
+    fn chart_names_and_escapes_every_series() {
         let svg = chart().to_svg();
         for part in ["<svg ", "a &lt; b", ">1k<", ">one<", ">two<", "one: 10.0 (5.00 to 20.0)", "</svg>"] {
             assert!(svg.contains(part), "{part} is missing in {svg}");

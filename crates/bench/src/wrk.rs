@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_no_good_answer_is_counted() {
+    fn every_failed_answer_is_counted() {
         let mut outcome = parse(SAID).expect("the script's line");
         assert_eq!(outcome.failures(), 0);
         (outcome.status, outcome.timeout) = (3, 2);

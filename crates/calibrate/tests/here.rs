@@ -5,7 +5,7 @@ use vermeil_sim::{SimMachine, SimOptions, simulate, workload};
 use vermeil_topology::{CpuId, sysfs};
 
 #[test]
-fn what_is_measured_can_be_simulated() {
+fn measured_machine_can_be_simulated() {
     let tree = sysfs::read(std::path::Path::new("/")).unwrap();
     let cpus: Vec<CpuId> = vermeil_io::current_affinity().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
     let text = calibrate(&tree, &cpus, MeasureEffort::Smoke).unwrap().to_toml(&tree);

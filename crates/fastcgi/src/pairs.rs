@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_a_fault_once() {
+    fn truncated_pairs_are_one_fault() {
         let bytes = written(&[(b"NAME", b"value"), (b"N", &[b'v'; 300])]);
         for end in 1..bytes.len() {
             let whole = read(&bytes[..end]).filter(|pair| pair.is_ok()).count();

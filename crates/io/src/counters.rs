@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_counts_what_it_does_itself() {
+    fn counter_counts_own_thread_only() {
         let counter = match Counter::open(CountedEvent::PageFaults) {
             Ok(counter) => counter,
             Err(error) => return eprintln!("skipped: page faults: {error}"),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_is_not_told() {
+    fn uncounted_value_is_absent() {
         let at = |count, absent_ns| CountReading { count, absent_ns };
         assert_eq!(at(12, 0).since(at(5, 0)), Some(7));
         assert_eq!(at(12, 9).since(at(5, 0)), None, "others had the processor's counters");

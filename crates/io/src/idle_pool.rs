@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_put_it_there_is_told_once_and_takes_it_back() {
+    fn owner_is_told_once_and_takes_socket_back() {
         let (pool, woken) = idle_pool();
         let (rest, mut peer) = put(&pool, 7, &woken);
         pool.look();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_take_is_gone() {
+    fn socket_taken_by_neighbour_is_gone() {
         let (pool, woken) = idle_pool();
         let (first, mut peer) = put(&pool, 1, &woken);
         let (second, other_peer) = put(&pool, 2, &woken);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_core_was_told_of_and_does_not_come_for_can_be_taken() {
+    fn neighbour_takes_socket_of_stuck_owner() {
         let (pool, woken) = idle_pool();
         let (rest, mut peer) = put(&pool, 1, &woken);
         peer.write_all(b"a").expect("room");

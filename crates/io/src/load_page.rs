@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_twice_is_the_same_board() {
+    fn both_mappings_show_same_board() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(3 * size_of::<CoreLoadPage>() as u64).unwrap();
         let (one, other) = (LoadPage::mapped(&file, 3).unwrap(), LoadPage::mapped(&file, 3).unwrap());

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_read_what_they_print() {
+    fn printed_choice_reads_back() {
         for choice in [IoChoice::Auto, IoChoice::Uring, IoChoice::Epoll] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn something_is_always_got() {
+    fn pages_fall_back_until_allocation_succeeds() {
         for asked in [Pages::Auto, Pages::Huge, Pages::Transparent, Pages::Small] {
             let (region, why) = Region::map(3 << 20, asked).expect("three megabytes");
             assert!(region.bytes() >= 3 << 20);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_as_anything_else() {
+    fn returned_slot_serves_any_class() {
         let slots = slots(2 << 20);
         let all: Vec<_> = std::iter::from_fn(|| slots.take(1000)).collect();
         assert!(all.len() > 1500 && slots.take(1).is_none());

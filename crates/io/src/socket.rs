@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_begins_no_more_still_gives_what_is_queued() {
+    fn closing_listener_still_returns_queued_connections() {
         let listener = TcpListener::from(listen(local(0), &ListenOptions::default()).unwrap());
         let addr = listener.local_addr().unwrap();
         let mut queued = TcpStream::connect(addr).unwrap();

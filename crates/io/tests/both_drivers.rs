@@ -60,7 +60,7 @@ on_both_drivers! {
     }
     connecting::{
         talks_to_whom_it_connected_to,
-        nobody_listens,
+        connecting_without_listener_fails,
         many_at_once,
         dropped_while_connecting,
         stale_keys,

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_a_tie() {
+    fn overlapping_intervals_are_a_tie() {
         let overlap = [("a", [1.0, 2.0, 5.0], 9.0), ("b", [4.0, 4.5, 6.0], 8.0), ("c", [1.0, 1.5, 2.0], 1.0)];
         let found = finding(overlap);
         assert_eq!(found.apart().len(), 1);

@@ -143,7 +143,7 @@ fn cut_recording_is_read_and_marked() {
 }
 
 #[test]
-fn full_disk_keeps_what_was_recorded() {
+fn full_disk_keeps_recorded_samples() {
     if !Path::new("/dev/full").exists() {
         eprintln!("skipped: no /dev/full");
         return;

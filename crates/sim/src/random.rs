@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_its_seed_and_its_name() {
+    fn seed_and_name_determine_stream() {
         let draw = |seed, purpose, index| {
             let mut stream = RandomStream::new(seed, purpose, index);
             [stream.next(), stream.next()]
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_what_they_say() {
+    fn distributions_have_stated_means() {
         let mut stream = RandomStream::new(7, StreamPurpose::Think, 0);
         let sum: u64 = (0..100_000).map(|_| stream.exponential(1_000)).sum();
         assert!((99_000_000..101_000_000).contains(&sum), "{sum}");

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_arrives() {
+    fn sent_profile_arrives_unchanged() {
         let plain = Profile::new("/srv/www");
         let full = Profile {
             listed: vec!["/usr/bin/php-cgi".into(), "/bin/sh".into()],

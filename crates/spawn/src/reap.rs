@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cheap_is_done_at_once_and_what_is_not_takes_its_share() {
+    fn cheap_scan_repeats_and_costly_scan_takes_share() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
         let mut sweep = Reaper::new(start);

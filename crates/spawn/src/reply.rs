@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn encoded_reply_decodes_unchanged() {
         for reply in replies() {
             let bytes = reply.to_bytes();
             let read = Reply::from_bytes(&bytes).expect("our own");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_says_what_it_did_and_has_a_code_of_its_own() {
+    fn every_step_has_text_and_own_code() {
         let steps: Vec<_> = (0..=u8::MAX).filter_map(StartStep::from_code).collect();
         assert_eq!(steps.len(), 18);
         for step in steps {

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_arrives() {
+    fn remaining_fields_arrive() {
         let mut request = ProgramRequest::new(ProfileId(7), Program::Listed(2));
         request.directory(Directory::Below(Path::new("x/y"))).with_descriptor();
         request.time_limit(Duration::from_micros(1500));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_be_told_is_known_before_it_is_sent() {
+    fn unusable_request_is_refused_before_sending() {
         let request = || ProgramRequest::new(ProfileId(0), Program::Below(Path::new("x")));
         assert_eq!(request().argument(b"a\0b").invalid(), Some("an argument"));
         assert_eq!(request().variable(b"A=B", b"").invalid(), Some("a variable"));

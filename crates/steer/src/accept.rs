@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mode_chooses_as_it_says() {
+    fn every_mode_chooses_documented_core() {
         // The home of all cpus is core 2.
         let homes = vec![2; 1024];
         for (mode, expected) in [
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_with_too_much_to_do_is_spared_until_it_has_little() {
+    fn overloaded_core_is_spared_until_load_is_low() {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_not_let_run_is_spared_although_it_looks_idle() {
+    fn preempted_core_is_spared_although_idle() {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_programs_are_asked_for_too_much_is_spared() {
+    fn process_with_overloaded_programs_is_spared() {
         let Some(steering) = steering(&[2; 1024], Mode::LoadAware) else { return };
         let (addr, sockets) = group(4);
         steering.choose_among(&sockets).unwrap();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_goes_takes_nobody_elses_place() {
+    fn closed_socket_leaves_other_places_unchanged() {
         let Some(steering) = steering(&[3; 1024], Mode::Local) else { return };
         let (addr, mut sockets) = group(4);
         steering.choose_among(&sockets).unwrap();

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_verifier_objects_to_is_its_last_line() {
+    fn last_line_is_objection_of_verifier() {
         let log = b"0: R1=ctx() R10=fp0\n0: (95) exit\nR0 !read_ok\nprocessed 1 insns (limit 1000000)\n\0\0 left over";
         assert_eq!(objection(log).as_deref(), Some("R0 !read_ok"));
         assert_eq!(objection(&[0; 8]), None);

@@ -196,7 +196,7 @@ mod tests {
 
     /// The classifier without its last instruction.
     #[test]
-    fn what_the_verifier_refuses_is_said_in_its_words() {
+    fn refusal_quotes_verifier() {
         let cpus = [CpuId(0)];
         if Classifier::load(&cpus, &bpf::CLASSIFY).is_err() {
             return eprintln!("SKIPPED: no programs of XDP may be loaded here");
@@ -234,7 +234,7 @@ mod tests {
 
     /// The program's verdicts, for packets of every kind and every length.
     #[test]
-    fn flows_are_handed_on_and_everything_else_is_not() {
+    fn only_flows_are_handed_on() {
         const PASS: u32 = 2;
         const REDIRECT: u32 = 4;
         let Ok(LoadedProgram { program, counts, .. }) = Classifier::load(&[CpuId(0)], &bpf::CLASSIFY) else {

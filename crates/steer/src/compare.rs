@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_say_what_was_measured_until_the_next_boot() {
+    fn plan_shows_measurement_until_next_boot() {
         let tree = crate::fixture::Tree::of("one-queue");
         let folder = tempfile::tempdir().unwrap();
         let advised = || {

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_which_queue() {
+    fn interrupt_name_identifies_queue() {
         for (name, expected) in [
             ("virtio2-input.0", Some((InterruptRole::Receive, 0))),
             ("virtio2-output.12", Some((InterruptRole::Transmit, 12))),

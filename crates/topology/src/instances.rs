@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_instances_is_refused() {
+    fn wrong_number_of_instances_is_refused() {
         for text in ["0", "257", "two", "", "-1"] {
             assert!(text.parse::<InstanceSelection>().is_err(), "{text:?}");
         }

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_says_who_it_is_in_a_line() {
+    fn program_identifies_itself_in_a_line() {
         let said = format!("HTTP/1.1 200 OK\r\n\r\n{SAYS}12 13");
         assert!(pids(&said).is_none());
         let both = [12, 13].map(|number| Pid::from_raw(number).expect("not zero"));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_may_be_named_anything() {
+    fn thread_may_have_any_name() {
         let stat = "77 (napi/kn1-2) (x) S 2 0 0 0 -1 2129984 0 0 0 0 30 70 0 0 20 0 1";
         assert_eq!(ran_s(stat), Some(1.0));
     }

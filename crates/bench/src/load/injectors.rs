@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ab_says_is_read() {
+    fn output_of_ab_is_parsed() {
         let said = "Complete requests:      4021\nFailed requests:        0\nKeep-Alive requests:    4021\n\
                     Requests per second:    2010.34 [#/sec] (mean)\n";
         let sample =
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hey_says_is_read() {
+    fn output_of_hey_is_parsed() {
         let said = "Summary:\n  Average:\t0.0102 secs\n  Requests/sec:\t6215.2242\n\nLatency distribution:\n  \
                     50% in 0.0101 secs\n  99% in 0.0121 secs\n\nStatus code distribution:\n  [200]\t12430 responses\n";
         let sample = of_hey(said).expect("numbers");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_h2load_says_is_read() {
+    fn output_of_h2load_is_parsed() {
         let said = "finished in 2.00s, 6231.50 req/s, 1.10MB/s\n\
                     requests: 12463 total, 12463 started, 12463 done, 12460 succeeded, 0 failed, 0 errored, 0 timeout\n\
                     time for request:      10.02ms     15.20ms     10.25ms       301us    90.00%\n";

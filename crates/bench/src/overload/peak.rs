@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_nothing_has_no_part() {
+    fn silent_server_has_no_share() {
         assert_eq!(percent(&[vec![(300, 0.0), (400, 0.0)]], &[900.0]), [[0, 0]]);
         assert_eq!(percent(&[vec![(50, 500.0), (200, 0.0)]], &[0.0]), [[0, 0]]);
         assert_eq!(parts_of_peak(&[], &[]), Vec::<Round>::new());

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_level_before_has_left_does_not_count() {
+    fn backlog_of_previous_level_does_not_count() {
         let turns = OverloadTurns { cycles: 1, ..TURNS };
         let slot = |begins_s, rate| CourseInterval {
             begins_s,

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_meets_who_has_the_best_median() {
+    fn default_is_compared_with_best_median() {
         let cell = |variant, rounds: [u64; 3]| ((BenchProgram::Spawn, variant), rounds.map(sample).to_vec());
         let (none, mely) = (RuntimeVariant::Policy("none"), RuntimeVariant::Policy("mely"));
         let ended = [

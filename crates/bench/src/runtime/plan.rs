@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_runs_everything_and_rayon_what_never_waits() {
+    fn every_policy_runs_all_programs_and_rayon_nonblocking_ones() {
         assert!(BenchProgram::ALL.iter().all(|program| program.runs_on(RuntimeVariant::Policy("none"))));
         assert!(!BenchProgram::Channel.runs_on(RuntimeVariant::Rayon));
     }

@@ -102,7 +102,7 @@ fn abort_and_values() {
 }
 
 #[test]
-fn what_only_applications_send_is_out_of_place() {
+fn record_from_application_is_refused() {
     let mut bytes = Vec::new();
     stdout(&mut bytes, RequestId::FIRST, b"x");
     assert_eq!(read_in(&bytes, 1), Err(FastcgiFault::OutOfPlace(RecordKind::Stdout)));

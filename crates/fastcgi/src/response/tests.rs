@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_responder_writes_comes_back(output in proptest::collection::vec(any::<u8>(), 0..300), times in 0usize..700) {
+    fn written_response_reads_back(output in proptest::collection::vec(any::<u8>(), 0..300), times in 0usize..700) {
         let output = output.repeat(times);
         let mut bytes = Vec::new();
         responder::stdout(&mut bytes, ID, &output);

@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(crate::fixed_cases(1000))]
 
     #[test]
-    fn what_was_encoded_is_read_back(
+    fn encoded_body_reads_back(
         chunks in chunks(),
         extension in prop::sample::select(vec!["", ";a", ";a=b", " ;\ta = \"q\\\";\" ;c"]),
         trailers in prop::sample::select(vec!["", "A: b\r\n", "A:\r\nB: c d\te\r\n"]),

@@ -20,7 +20,7 @@ fn the_last_request_allowed_says_so() {
 }
 
 #[test]
-fn who_goes_on_with_a_conversation_goes_on_counting() {
+fn resumed_conversation_continues_count() {
     let limits = ConnectionLimits { requests_per_connection: 3, ..ConnectionLimits::default() };
     let mut conversation = Conversation::after(2);
     assert!(!conversation.is_amid_request() && conversation.requests() == 2);

@@ -78,7 +78,7 @@ fn shortcuts_agree_with_the_list() {
 }
 
 #[test]
-fn a_set_holds_what_was_put_in_and_the_identity() {
+fn set_holds_members_and_identity() {
     assert!(GZIP.contains(Gzip) && GZIP.contains(Identity) && !GZIP.contains(Br));
     assert!(EncodingSet::NONE.is_empty() && EncodingSet::NONE.with(Identity).is_empty() && !GZIP.is_empty());
     let names: Vec<_> = [Identity, Br, Zstd, Gzip].map(Choice::content_encoding).into();

@@ -58,7 +58,7 @@ fn table() {
 }
 
 #[test]
-fn what_names_nothing_is_refused() {
+fn path_that_names_no_file_is_refused() {
     let cases: &[(&[u8], PathError, u16)] = &[
         (b"", PathError::NotAbsolute, 400),
         (b"*", PathError::NotAbsolute, 400),
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn decoding_what_was_encoded_gives_it_back(raw in raw_path()) {
+    fn encoded_path_decodes_unchanged(raw in raw_path()) {
         let mut out = Vec::new();
         let Ok(path) = decode(&raw, &mut out) else { return Ok(()) };
         let mut encoded = Vec::new();

@@ -25,7 +25,7 @@ fn rejection(input: &[u8], limits: &ConnectionLimits) -> Rejection {
 }
 
 #[test]
-fn known_fields_are_captured_whatever_their_case() {
+fn known_fields_are_captured_in_any_case() {
     let input = b"GET / HTTP/1.1\r\nHOST: h\r\nrange: bytes=0-\r\nReferer: r\r\nIF-MATCH: a\r\nIf-Range: b\r\n\
         User-Agent: u\r\nIf-None-Match: c\r\nACCEPT-encoding: gzip\r\nIf-Modified-Since: d\r\nIf-Unmodified-Since: e\r\n\
         X-Other: x\r\n\r\n";

@@ -31,7 +31,7 @@ fn a_head_in_full() {
 }
 
 #[test]
-fn the_connection_is_told_what_it_does_not_expect() {
+fn unexpected_request_parts_close_connection() {
     let head = |version, persistence| {
         written(|out| HeadWriter::new(out, Status::NoContent).connection(version, persistence).finish())
     };

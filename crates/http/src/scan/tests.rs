@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(crate::fixed_cases(1000))]
 
     #[test]
-    fn text_is_everything_but_control_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn text_excludes_control_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         prop_assert_eq!(text_len(&bytes), prefix_len(&bytes, is_text));
     }
 

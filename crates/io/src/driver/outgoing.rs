@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_is_what_was_not_sent() {
+    fn rest_holds_unsent_bytes() {
         let whole = b"headbody";
         for sent in 0..=whole.len() {
             let mut outgoing = Outgoing::new(b"head".to_vec(), Bytes::from_static(b"body"), More::No);

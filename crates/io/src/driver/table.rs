@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_keeps_everything() {
+    fn packing_keeps_every_field() {
         let id = Id { index: SLOTS_MAX as u32 - 1, generation: u32::MAX };
         assert_eq!(Id::unpack(id.pack(0xAB)), (0xAB, id));
         let id = Id { index: 0, generation: 7 };

@@ -177,7 +177,7 @@ fn streams_of_the_process_are_opened() {
 }
 
 #[test]
-fn folders_are_made_beneath_what_is_open() {
+fn folders_are_made_beneath_open_folder() {
     let Some(world) = OutputWorld::new() else { return };
     make_folders(&world.at("safe/a/b")).expect("made");
     make_folders(&world.at("safe/a/b")).expect("there");

@@ -53,7 +53,7 @@ pub(crate) fn talks_to_whom_it_connected_to(make: &MakeDriver) {
     assert_eq!(&peer.join().expect("the peer failed"), b"question");
 }
 
-pub(crate) fn nobody_listens(make: &MakeDriver) {
+pub(crate) fn connecting_without_listener_fails(make: &MakeDriver) {
     let world = make(Default::default());
     let ours = world.clone();
     let error = world.run(async move { connect(&ours, deserted()).await }).expect_err("nobody listens");

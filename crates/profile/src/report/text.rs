@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn text_report_names_what_is_missing() {
+    fn text_report_names_missing_data() {
         let mut profile = profile(&[("main", 1)]);
         profile.lost = 4;
         profile.cut = Some("cut off at byte 99".to_owned());

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_image_has_no_pixels() {
+    fn malformed_image_has_no_pixels() {
         for image in [&b""[..], b"P4\n1 1\n255\na", b"P5\n2 2\n255\nabc", b"P5\n1 1\n65535\nab", b"P5\n1"] {
             assert_eq!(pixels_at(image), None);
         }

@@ -326,7 +326,7 @@ fn shutdown_ends_waits_for_capacity() {
 }
 
 #[test]
-fn bounds_of_nothing_and_of_everything_are_bounds() {
+fn zero_and_maximal_bounds_hold() {
     let runtime = runtime_with(Limits { events_per_core: 0, ..Limits::default() });
     let handle = runtime.handle();
     let nothing = handle.handler("nothing", |()| ());

@@ -47,7 +47,7 @@ fn runs(snapshot: &Snapshot, name: &str) -> u64 {
 }
 
 #[test]
-fn everything_is_observed_when_asked_for() {
+fn full_observation_records_every_event() {
     for policy in ["none", "adaptive", "placed:round-robin", "libasync"] {
         let snapshot = relay(runtime(policy, Observe::All, 0), 500).snapshot();
         let times = |name| &snapshot.handlers.iter().find(|handler| handler.name == name).expect(name).times;

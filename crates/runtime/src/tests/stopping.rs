@@ -87,7 +87,7 @@ fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
 
 /// Regression: an event that did not return kept the process from ending.
 #[test]
-fn shutdown_leaves_a_core_behind_whose_event_does_not_return() {
+fn shutdown_abandons_core_with_endless_event() {
     let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
     let handle = runtime.handle();
     let (begun, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

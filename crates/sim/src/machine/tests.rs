@@ -35,7 +35,7 @@ fn some_cores_of_a_machine_keep_their_caches_and_distances() {
 }
 
 #[test]
-fn slow_cores_are_slow_and_policies_know_if_they_are_told() {
+fn policies_know_slow_cores_only_if_described() {
     let machine = profile("hybrid").unwrap();
     assert_eq!((machine.cores[0].speed_percent, machine.cores[8].speed_percent), (100, 55));
     assert!(machine.layout().capacity(CoreIndex(8)) < machine.layout().capacity(CoreIndex(0)));

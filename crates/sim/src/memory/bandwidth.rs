@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_much_waits_its_turn_whatever_the_order_of_asking() {
+    fn excess_transfers_wait_in_any_request_order() {
         let mut link = link();
         for at in [900_000, 0, 500_000] {
             link.carry(at, 16_000);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_transfer_larger_than_a_window_only_takes_its_own_time() {
+    fn transfer_larger_than_window_takes_own_time() {
         assert_eq!(link().carry(0, 100_000).spill_ps, 0);
     }
 
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn utilisation_is_what_was_carried_over_what_could_be() {
+    fn utilisation_is_carried_share_of_capacity() {
         let mut link = link();
         link.carry(0, 5_000);
         assert_eq!(link.used_milli(10_000_000), 500);

@@ -13,7 +13,7 @@ fn walk(memory: &mut Memory, core: u32, object: ObjectId, access: Access) -> u64
 }
 
 #[test]
-fn the_second_walk_is_warm_until_something_larger_passes() {
+fn second_walk_is_warm_until_larger_object_passes() {
     let mut memory = memory("xeon5100-2x2");
     let (small, large) = (memory.allocate(MIB, 0, 0), memory.allocate(5 * MIB, 0, 0));
     let cold = walk(&mut memory, 0, small, Access::Read);
@@ -25,7 +25,7 @@ fn the_second_walk_is_warm_until_something_larger_passes() {
 }
 
 #[test]
-fn a_write_takes_the_object_from_everybody_else() {
+fn write_invalidates_other_caches() {
     let mut memory = memory("xeon5100-2x2");
     let object = memory.allocate(64 * 1024, 0, 0);
     walk(&mut memory, 0, object, Access::Read);
@@ -64,7 +64,7 @@ fn far_memory_is_slower_and_loads_the_links_on_its_way() {
 }
 
 #[test]
-fn a_saturated_memory_makes_everybody_slow() {
+fn saturated_memory_slows_every_core() {
     let mut memory = memory("xeon5100-2x2");
     let alone = memory.stream(CoreIndex(0), 0, MIB, Pattern::Sequential, 1 << 40);
     for core in 1..4 {

@@ -25,7 +25,7 @@ fn run() -> (SimMachine, CompiledProgram, Results, Timeline) {
 }
 
 #[test]
-fn a_run_is_told_in_text_and_json() {
+fn run_reports_in_text_and_json() {
     let (machine, program, results, _) = run();
     let text = describe(&machine, &program, &results, Some(&results));
     assert!(text.contains("of the ideal schedule") && text.contains("100.0 %"), "{text}");
@@ -40,7 +40,7 @@ fn a_run_is_told_in_text_and_json() {
 /// Regression: the report showed latencies, answers and costs of steals as zeros although there
 /// were none.
 #[test]
-fn what_there_is_nothing_of_is_left_out() {
+fn report_omits_empty_sections() {
     let event =
         "{\"handler\":\"work\",\"color\":1,\"core\":0,\"posted_ns\":5,\"start_ns\":9,\"run_ns\":900}\n";
     let recording = "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0],\"lost\":0}\n".to_owned() + event;
@@ -61,7 +61,7 @@ fn what_there_is_nothing_of_is_left_out() {
 }
 
 #[test]
-fn what_was_decided_about_handlers_is_told_with_their_names() {
+fn report_names_handlers_of_decisions() {
     let (machine, program) = (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_toml(ROW).unwrap());
     let options = SimOptions { control_ns: Some(1_000_000), ..SimOptions::new("trial".parse().unwrap()) };
     let results = crate::simulate(&machine, &program, &options);
@@ -75,7 +75,7 @@ fn what_was_decided_about_handlers_is_told_with_their_names() {
 }
 
 #[test]
-fn what_trials_of_plans_have_lost_is_told_where_plans_are_tried() {
+fn report_shows_loss_of_plan_trials() {
     let (machine, program) = (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_toml(ROW).unwrap());
     let told = |policy: &str| {
         let options = SimOptions::new(policy.parse().unwrap());

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_finds_what_a_search_finds() {
+    fn guide_agrees_with_search() {
         for (count, skew_milli) in [(1, 990), (3, 500), (1_000, 990), (777, 1_300)] {
             let popularity = Popularity::new(count, skew_milli);
             let total = *popularity.sums.last().unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_comes_out_by_index() {
+    fn inserted_members_are_found_by_index() {
         let mut set = SimCoreSet::none(200);
         let cores = [CoreIndex(0), CoreIndex(63), CoreIndex(64), CoreIndex(199)];
         cores.iter().rev().for_each(|&core| set.insert(core));

@@ -11,7 +11,7 @@ fn short(policy: &str) -> SimOptions {
 }
 
 #[test]
-fn one_seed_is_one_run() {
+fn seed_determines_run() {
     let (machine, web) = (profile("xeon-2x4-l2pairs").unwrap(), workload("web").unwrap());
     for policy in ["none", "libasync", "mely", "ncopy", "per-node", "adaptive"] {
         let run = |seed| simulate(&machine, &web, &SimOptions { seed, ..short(policy) });
@@ -23,7 +23,7 @@ fn one_seed_is_one_run() {
 }
 
 #[test]
-fn a_workload_that_ends_runs_everything() {
+fn ending_workload_runs_every_event() {
     let (machine, roots) = (profile("xeon5100-2x2").unwrap(), workload("sqrt-pipeline").unwrap());
     for policy in ["none", "libasync", "mely", "adaptive"] {
         let results = simulate(&machine, &roots, &options(policy));
@@ -103,7 +103,7 @@ impl Watch for ApartRuns {
 }
 
 #[test]
-fn who_follows_is_where_its_leader_was() {
+fn follower_runs_on_core_of_leader() {
     let machine = profile("xeon-2x4-l2pairs").unwrap();
     for (color, follows) in [("event", "producer"), ("event", "lead"), ("handler", "lead")] {
         for policy in ["none", "mely", "adaptive", "placed:round-robin"] {
@@ -219,7 +219,7 @@ impl Watch for PredecessorRuns {
 /// Regression: a color that posts to itself kept its core until the batch was full, unlike in the
 /// runtime.
 #[test]
-fn only_who_would_come_back_to_cold_caches_goes_on_while_others_wait() {
+fn only_color_returning_to_cold_caches_continues() {
     let machine = profile("xeon5100-2x2").unwrap();
     let light = r#"
         name = "light"
@@ -292,7 +292,7 @@ fn adaptive_spreads_the_work_of_a_pinned_producer() {
 
 /// Regression: a shift of the rate set all cycles back, and a shift of a handler set the rate back.
 #[test]
-fn shifts_change_what_they_name_and_nothing_else() {
+fn shifts_change_named_values_only() {
     let machine = profile("xeon5100-2x2").unwrap();
     let run = |first: &str, second: &str| {
         let text = format!(

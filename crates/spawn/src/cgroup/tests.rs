@@ -87,7 +87,7 @@ fn a_reload_changes_bounds_takes_them_out_and_brings_them_back() {
 }
 
 #[test]
-fn bounds_that_nobody_named_are_somebody_elses() {
+fn unnamed_bounds_stay_unchanged() {
     let around = TempDir::new().expect("a folder");
     let plain = group(&around);
     set(&plain, "memory.max", "4096\n");

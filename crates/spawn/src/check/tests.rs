@@ -19,7 +19,7 @@ fn ordinary_programs_are_started() {
 }
 
 #[test]
-fn what_others_may_write_is_refused() {
+fn file_writable_by_others_is_refused() {
     for mode in [0o775, 0o757, 0o777, 0o722] {
         assert_eq!(program(found(FileKind::File, mode, USER), USER), Err(ProgramRefusal::Writable { mode }));
         assert_eq!(folder(found(FileKind::Folder, mode, USER), USER), Err(ProgramRefusal::Writable { mode }));
@@ -33,7 +33,7 @@ fn what_others_may_write_is_refused() {
 }
 
 #[test]
-fn what_would_run_as_somebody_else_is_refused() {
+fn program_of_another_identity_is_refused() {
     for mode in [0o4755, 0o2755, 0o6755] {
         assert_eq!(program(found(FileKind::File, mode, 0), USER), Err(ProgramRefusal::SetId { mode }));
     }
@@ -46,7 +46,7 @@ fn what_would_run_as_somebody_else_is_refused() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_refused() {
+fn file_of_another_user_is_refused() {
     let refused = Err(ProgramRefusal::Owner { owner: 1001, runs_as: USER });
     assert_eq!(program(found(FileKind::File, 0o755, 1001), USER), refused);
     assert_eq!(folder(found(FileKind::Folder, 0o755, 1001), USER), refused);
@@ -58,7 +58,7 @@ fn what_belongs_to_another_user_is_refused() {
 }
 
 #[test]
-fn what_is_not_what_it_should_be_is_refused() {
+fn file_of_wrong_kind_is_refused() {
     assert_eq!(program(found(FileKind::Link, 0o777, 0), USER), Err(ProgramRefusal::Link));
     assert_eq!(folder(found(FileKind::Link, 0o777, 0), USER), Err(ProgramRefusal::Link));
     assert_eq!(program(found(FileKind::Folder, 0o755, 0), USER), Err(ProgramRefusal::NotFile));

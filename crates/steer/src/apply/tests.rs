@@ -180,7 +180,7 @@ fn undo_is_exact_to_the_byte() {
 }
 
 #[test]
-fn whichever_change_fails_nothing_is_left_of_the_others() {
+fn any_failed_change_undoes_the_others() {
     let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     for fails_at in 1..=8 {
@@ -194,7 +194,7 @@ fn whichever_change_fails_nothing_is_left_of_the_others() {
 }
 
 #[test]
-fn whoever_is_killed_the_next_command_brings_back_what_was() {
+fn next_command_restores_settings_after_kill() {
     for dies_at in 1..=8 {
         let world = SteerWorld::of("virtio-four");
         let before = world.tree.all();
@@ -212,7 +212,7 @@ fn whoever_is_killed_the_next_command_brings_back_what_was() {
 }
 
 #[test]
-fn what_is_not_confirmed_in_time_is_taken_back() {
+fn unconfirmed_change_is_undone() {
     let world = SteerWorld::of("virtio-four");
     let before = world.tree.all();
     world.apply("2-3", Queues::Keep, "eth0", Some(3600)).unwrap();
@@ -272,7 +272,7 @@ fn a_blocked_plan_changes_nothing() {
 
 /// Regression: a plan that moved only the interrupts of new queues was applied beside irqbalance.
 #[test]
-fn what_is_in_the_way_of_new_queues_alone_has_all_taken_back() {
+fn obstacle_to_new_queues_undoes_all_changes() {
     let world = SteerWorld::of("ixgbe-two-nodes");
     for queue in 0..4 {
         world.tree.write(&format!("proc/irq/{}/smp_affinity_list", 64 + queue), &queue.to_string());
@@ -304,7 +304,7 @@ fn a_card_that_vanished_holds_nothing_up() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_said_and_restored() {
+fn foreign_change_is_reported_and_restored() {
     let world = SteerWorld::of("veth");
     world.apply("0-1", Queues::Fit, "veth0", None).unwrap();
     world.tree.write("sys/class/net/veth0/queues/rx-1/rps_cpus", "3");
@@ -314,7 +314,7 @@ fn what_somebody_else_changed_is_said_and_restored() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_kept_for_another_try() {
+fn unrestored_setting_is_kept_for_retry() {
     let world = SteerWorld::of("veth");
     let before = world.tree.all();
     world.apply("0-1", Queues::Fit, "veth0", None).unwrap();

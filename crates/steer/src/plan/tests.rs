@@ -228,7 +228,7 @@ fn how_a_card_is_polled_is_shown_and_left_alone() {
 }
 
 #[test]
-fn what_a_driver_cannot_do_is_named() {
+fn missing_driver_ability_is_named() {
     let tree = Tree::of("ixgbe-two-nodes");
     tree.remove("ethtool/eth0/rss");
     tree.remove("ethtool/eth0/channels");

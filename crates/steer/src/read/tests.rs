@@ -34,7 +34,7 @@ fn one_interrupt_for_both_directions_is_the_receive_queues() {
 }
 
 #[test]
-fn what_is_missing_is_done_without() {
+fn missing_files_are_tolerated() {
     let network = Tree::of("one-queue").network();
     let eth0 = &network.nics[0];
     assert_eq!((eth0.node, eth0.up), (None, true));

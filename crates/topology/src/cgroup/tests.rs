@@ -91,7 +91,7 @@ fn v1_in_a_container_without_a_namespace_mounts_only_its_part() {
 }
 
 #[test]
-fn what_makes_no_sense_limits_nothing() {
+fn malformed_limit_is_ignored() {
     let root =
         v2("/").with("sys/fs/cgroup/cpu.max", "many").with("sys/fs/cgroup/cpuset.cpus.effective", "8-9");
     check(&root, "0-1", "0-1", None);
@@ -101,7 +101,7 @@ fn what_makes_no_sense_limits_nothing() {
 }
 
 #[test]
-fn what_was_used_of_the_quota_that_counts() {
+fn effective_quota_has_usage() {
     let root = v2("/web.slice/vermeil.service")
         .with("sys/fs/cgroup/web.slice/cpu.max", "150000 100000")
         .with("sys/fs/cgroup/web.slice/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 12\n")

@@ -53,7 +53,7 @@ fn of(cpus: &BTreeSet<u32>) -> CpuSet {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(cpus in cpus()) {
+    fn printed_cpuset_reads_back(cpus in cpus()) {
         prop_assert_eq!(set(&of(&cpus).to_string()), of(&cpus));
     }
 

@@ -16,7 +16,7 @@ fn assert_disjoint<'a>(sets: impl Iterator<Item = &'a CpuSet>) -> CpuSet {
 
 proptest! {
     #[test]
-    fn whatever_the_source_claims_the_machine_keeps_its_promises(
+    fn any_source_yields_consistent_machine(
         online in prop::collection::btree_set(0..64_u32, 1..40), nodes in sets(), cores in sets(), caches in sets(),
     ) {
         let cpus: CpuSet = online.into_iter().map(CpuId).collect();

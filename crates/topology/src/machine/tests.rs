@@ -2,7 +2,7 @@ use super::*;
 use crate::synthetic;
 
 #[test]
-fn distances_are_classified_by_what_is_shared() {
+fn shared_resource_classifies_distance() {
     let machine = synthetic::parse("node:2 l3:2 l2:2 core:2 pu:2").expect("a machine");
     let cases = [
         (0, CpuDistance::SameCpu),

@@ -8,7 +8,7 @@ fn drawn(text: &str, cpus: &str, cpu_limit: Option<f64>) -> String {
 }
 
 #[test]
-fn a_machine_is_drawn_with_what_is_not_allowed_marked() {
+fn drawing_marks_forbidden_cpus() {
     let golden = "\
 machine: 2 nodes, 4 cores, 8 cpus, 16 GiB
 ├─ node 0 8 GiB + package 0 + L3 30.5 MiB
@@ -60,7 +60,7 @@ allowed: cpus 0-35,37-71, no cpu limit: 71 cores for a server
 }
 
 #[test]
-fn json_has_the_machine_and_what_is_allowed() {
+fn json_has_machine_and_allowed_cpus() {
     let machine = synthetic::parse("node:1(memory=1GiB) l2:1 core:2 pu:1").expect("a machine");
     let json: serde_json::Value =
         serde_json::from_str(&to_json(&machine, &Allowed::everything(&machine))).expect("JSON");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_took_is_told_apart_from_what_others_had_and_from_sleep() {
+    fn stall_separates_host_time_other_threads_and_sleep() {
         let start = Instant::now();
         let before = ThreadAccount { now: start, ran: us(50), ready: us(7), sleeps: 1 };
         let after = |sleeps| ThreadAccount { now: start + us(100), ran: us(80), ready: us(17), sleeps };

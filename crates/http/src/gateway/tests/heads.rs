@@ -107,7 +107,7 @@ fn documents() {
 
 /// Regression: each of these outputs made a 502, or was lost without a notice.
 #[test]
-fn what_is_left_out_is_told() {
+fn dropped_fields_are_reported() {
     for (output, expected) in [
         ("<!--: spam\nContent-Type: a/b\n\nbody", "200 OK Content-Type: a/b;; no name <!--: spam"),
         ("Content-Type: a/b\nKeep-Alive: z\n\nbody", "200 OK Content-Type: a/b;; not for clients Keep-Alive"),
@@ -178,7 +178,7 @@ fn files_sent_by_the_server() {
 }
 
 #[test]
-fn what_is_no_answer() {
+fn malformed_head_is_refused() {
     for (output, expected) in [
         ("", "more"),
         ("Content-Type: a/b\n", "more"),

@@ -49,14 +49,14 @@ fn a_local_redirect_is_a_get_without_the_content() {
 }
 
 #[test]
-fn what_is_no_target_is_not_redirected_to() {
+fn wrong_target_is_no_redirect() {
     for location in ["/a#b", "a", ""] {
         assert_eq!(redirected("GET / HTTP/1.1\r\nHost: h\r\n\r\n", location), Err(BadHead::Location));
     }
 }
 
 #[test]
-fn redirect_escapes_what_no_request_line_holds() {
+fn redirect_escapes_bytes_outside_request_line() {
     for (location, escaped) in
         [("/a b", "/a%20b"), ("/\u{e9}", "/%C3%A9"), ("/a\tb", "/a%09b"), ("/a%20b", "/a%20b")]
     {

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_come_with_nothing_are_tried_seldom_and_the_others_always() {
+    fn failed_prediction_lowers_number_of_tries() {
         let mut early = SpeculativeRecv::default();
         let mut tried = |has_come: bool| {
             let is_likely = early.is_likely();

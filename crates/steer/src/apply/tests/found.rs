@@ -110,7 +110,7 @@ fn a_card_that_is_down_has_its_interrupts_without_names() {
 }
 
 #[test]
-fn what_an_earlier_version_saved_is_read_and_its_interrupts_are_checked_by_name() {
+fn saved_state_of_earlier_version_is_checked_by_name() {
     let world = SteerWorld::applied();
     let file = std::fs::read_dir(world.state.path()).unwrap().map(|entry| entry.unwrap().path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|is| is == "json")).unwrap();
