@@ -73,7 +73,7 @@ fn cycles_leak_nothing(make: &MakeDriver) {
         }
     }
     for _ in 0..20 {
-        suite::turns::dropped_with_everything_in_flight(make);
+        suite::turns::driver_drops_with_operations_in_flight(make);
     }
     // The kernel destroys rings in the background.
     let deadline = std::time::Instant::now() + suite::DEADLINE;

@@ -4,7 +4,7 @@
 //! waits until the program runs (`clone_stack.rs`), the spawner would wait for ever. One hostile
 //! user would then stop the programs of all users. So the spawner sets a timer before such a clone.
 //! When the timer runs out, the keeper kills children of the spawner that are stopped before their
-//! exec. Tested in `tests/processes.rs` (`nobody_stops_the_spawner`).
+//! exec. Tested in `tests/processes.rs` (`spawner_survives_stop_signals`).
 
 use rustix::{
     io::Result,

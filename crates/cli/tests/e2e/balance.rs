@@ -9,10 +9,10 @@ use crate::support::{Io, StoppedThread, TestClient, TestServer, TestSite, on_bot
 
 on_both! {
     a_stuck_core_holds_up_no_new_connection,
-    a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it,
+    stuck_core_delays_no_new_connection,
     a_core_that_is_not_stuck_keeps_its_connections,
     every_mode_serves,
-    busy_polling_is_said_at_the_start,
+    start_names_busy_polling,
 }
 
 /// Makes `count` connections from `cpu`, each with a request, and returns the number of answers.
@@ -60,7 +60,7 @@ fn a_stuck_core_holds_up_no_new_connection(io: Io) {
     a_core_is_stuck(io, "local");
 }
 
-fn a_stuck_core_holds_up_no_new_connection_that_the_kernel_gave_it(io: Io) {
+fn stuck_core_delays_no_new_connection(io: Io) {
     a_core_is_stuck(io, "load-aware");
 }
 
@@ -108,7 +108,7 @@ fn every_mode_serves(io: Io) {
 
 /// The start line says either how the server polls, or why the server cannot poll; the server
 /// serves in both cases.
-fn busy_polling_is_said_at_the_start(io: Io) {
+fn start_names_busy_polling(io: Io) {
     let site = TestSite::new();
     site.write("a.txt", b"a");
     let server = TestServer::start(io, &site, &["--busy-poll", "load"]);

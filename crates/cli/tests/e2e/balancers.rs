@@ -15,10 +15,10 @@ use std::process::Command;
 on_usual!(
     readiness_ends_before_the_server_does,
     one_agent_answers_for_all_instances,
-    an_agent_shares_its_port_with_nobody,
+    agent_port_is_exclusive,
     answers_report_the_load,
     the_status_is_a_page,
-    what_the_manifest_says_serves_and_is_ready,
+    manifest_server_becomes_ready,
 );
 
 /// A server of a configuration with keys at the top of the file.
@@ -83,7 +83,7 @@ fn readiness_ends_before_the_server_does(io: Io) {
 
 /// Regression: the agent's socket took half of the connections of another listener at that port, or
 /// of its own server.
-fn an_agent_shares_its_port_with_nobody(io: Io) {
+fn agent_port_is_exclusive(io: Io) {
     let site = TestSite::new();
     let taken = TestServer::start(io, &site, &[]);
     let port = format!("127.0.0.1:{}", taken.addr().port());
@@ -151,7 +151,7 @@ fn answers_report_the_load(io: Io) {
 
 /// The options that `deploy/kubernetes/web.yaml` gives to its servers; `deploy/check` checks the
 /// manifest itself.
-fn what_the_manifest_says_serves_and_is_ready(io: Io) {
+fn manifest_server_becomes_ready(io: Io) {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/web.yaml");
     let manifest = fs::read_to_string(manifest).unwrap();
     let (_, rest) = manifest.split_once("  vermeil.toml: |\n").expect("a configuration");

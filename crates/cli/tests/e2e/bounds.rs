@@ -12,10 +12,10 @@ use std::time::Instant;
 
 on_both!(
     a_late_head_is_answered_408,
-    a_connection_that_says_nothing_is_closed,
+    silent_connection_is_closed,
     a_late_body_closes_the_connection,
     an_idle_connection_is_closed,
-    who_stops_reading_is_cut,
+    client_that_stops_reading_is_cut,
     an_answer_that_is_read_slowly_is_not_cut_as_idle,
     beyond_the_bound_connections_wait,
     at_the_bound_idle_connections_give_way,
@@ -56,7 +56,7 @@ fn a_late_head_is_answered_408(io: Io) {
     goes_on(&server);
 }
 
-fn a_connection_that_says_nothing_is_closed(io: Io) {
+fn silent_connection_is_closed(io: Io) {
     let site = TestSite::new();
     let server = TestServer::start(io, &site, &["--header-timeout", "300ms"]);
     server.client().ends_silently();
@@ -92,7 +92,7 @@ fn stuck(server: &TestServer, target: &str, times: usize) -> TestClient {
     client
 }
 
-fn who_stops_reading_is_cut(io: Io) {
+fn client_that_stops_reading_is_cut(io: Io) {
     let site = TestSite::new();
     site.write("large.bin", &noise(1, 30 << 20));
     site.write("mid.bin", &noise(2, 60_000));

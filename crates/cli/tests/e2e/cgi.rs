@@ -21,7 +21,7 @@ on_usual! {
     answers_stream_and_large_ones_arrive,
     redirects,
     bad_answers,
-    what_is_no_program,
+    file_without_program_is_refused,
     programs_are_never_sent_as_files,
     suffixes_name_programs_anywhere,
     error_output_is_logged_with_its_request,
@@ -391,7 +391,7 @@ fn bad_answers(io: Io) {
     assert!(client.try_read(ExpectedContent::Follows).is_err(), "cut, so that a part is not taken for all");
 }
 
-fn what_is_no_program(io: Io) {
+fn file_without_program_is_refused(io: Io) {
     let site = site();
     for name in ["hello", "sub/hello", "open", "open-folder/hello", "plain"] {
         script(&site, &format!("cgi-bin/{name}"), "echo Content-Type: a/b; echo; echo ran");

@@ -7,12 +7,12 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 on_both!(
-    a_request_after_a_change_sees_it,
-    what_is_created_deleted_and_moved_is_noticed,
+    request_after_change_gets_new_content,
+    created_deleted_and_moved_files_are_noticed,
     a_file_truncated_while_sent_cuts_the_connection,
     a_file_rewritten_while_sent_cuts_the_connection,
     a_file_appended_to_while_sent_cuts_the_connection,
-    a_file_replaced_while_sent_is_sent_as_it_was,
+    file_replaced_during_transfer_is_sent_unchanged,
     complete_answer_is_one_state_of_the_file,
     file_rolled_back_to_an_older_date_is_sent,
 );
@@ -36,7 +36,7 @@ fn answers(server: &TestServer, target: &str, wanted: u16) {
     until("the change is seen", || (server.get(target).status == wanted).then_some(()));
 }
 
-fn a_request_after_a_change_sees_it(io: Io) {
+fn request_after_change_gets_new_content(io: Io) {
     let site = TestSite::new();
     let server = TestServer::start(io, &site, &[]);
     for (len, name) in [(1000, "f.txt"), (60_000, "f.bin"), (300_000, "sub/f.bin")] {
@@ -58,7 +58,7 @@ fn a_request_after_a_change_sees_it(io: Io) {
     server.stops_clean();
 }
 
-fn what_is_created_deleted_and_moved_is_noticed(io: Io) {
+fn created_deleted_and_moved_files_are_noticed(io: Io) {
     let site = TestSite::new();
     let server = TestServer::start(io, &site, &[]);
     for _ in 0..3 {
@@ -135,7 +135,7 @@ fn a_file_appended_to_while_sent_cuts_the_connection(io: Io) {
 
 /// The open file is not the file that was renamed over its name: either all old bytes come, or the
 /// connection is cut.
-fn a_file_replaced_while_sent_is_sent_as_it_was(io: Io) {
+fn file_replaced_during_transfer_is_sent_unchanged(io: Io) {
     let site = TestSite::new();
     let (old, new) = (noise(1, LARGE), noise(2, LARGE));
     site.write("large.bin", &old);

@@ -10,9 +10,9 @@ on_usual!(
     a_file_serves_like_a_command_line,
     limits_of_the_file_hold,
     a_bad_file_does_not_start,
-    routes_redirect_and_no_spelling_gets_around_them,
+    no_spelling_evades_redirecting_route,
     a_whole_host_moves_to_another,
-    who_names_no_host_is_sent_to_the_first_name,
+    request_without_host_is_redirected_to_first_name,
     a_route_starts_programs_and_a_reload_brings_the_first,
 );
 
@@ -151,7 +151,7 @@ fn check_refuses_missing_php_user() {
     assert!(said.contains(": php.user: "), "{said}");
 }
 
-fn routes_redirect_and_no_spelling_gets_around_them(io: Io) {
+fn no_spelling_evades_redirecting_route(io: Io) {
     let site = TestSite::new();
     site.write("old/page", b"old");
     site.write("old/kept/page", b"kept");
@@ -189,7 +189,7 @@ code = 308
 }
 
 /// `Host` may be missing in HTTP/1.0. Regression: the redirect's address had no host.
-fn who_names_no_host_is_sent_to_the_first_name(io: Io) {
+fn request_without_host_is_redirected_to_first_name(io: Io) {
     let site = TestSite::new();
     let routes = "[[host.route]]\naction = \"redirect\"\nto = \"https://{host}{path}\"\n";
     let hosts = ["names = [\"*.a.example\", \"a.example\", \"b.example\"]", "default = true"];

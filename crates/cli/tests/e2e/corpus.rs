@@ -11,7 +11,7 @@ use crate::support::{
     ConnectionEnd, ExpectedContent, Io, Response, TestClient, TestServer, TestSite, on_both,
 };
 
-on_both!(the_corpus_gets_the_answers_beside_it, requests_cut_anywhere_get_the_same_answers,);
+on_both!(corpus_gets_expected_answers, requests_cut_anywhere_get_the_same_answers,);
 
 /// The expected answer to one request or refusal.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ fn read_all(client: &mut TestClient, promised: &[Expected]) -> Result<Vec<Respon
     }
 }
 
-fn the_corpus_gets_the_answers_beside_it(io: Io) {
+fn corpus_gets_expected_answers(io: Io) {
     let site = TestSite::new();
     // The targets of methods other than GET exist, so that the method decides.
     ["a", "f", "pot"].into_iter().for_each(|name| site.write(name, b"x"));

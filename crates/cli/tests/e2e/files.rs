@@ -6,20 +6,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 on_both!(
-    types_have_a_charset_where_they_are_text,
+    text_types_have_a_charset,
     folders_have_an_index_a_listing_or_a_redirect,
     listings_escape_names,
     listings_are_sorted_with_sizes_and_dates,
-    a_site_has_its_own_page_for_what_is_not_found,
-    precompressed_siblings_are_sent_to_who_accepts_them,
+    site_has_own_not_found_page,
+    accepting_client_gets_precompressed_sibling,
     nothing_outside_is_reachable,
-    links_are_followed_as_told,
+    option_decides_about_links,
     dotfiles_are_hidden,
-    what_is_no_file_does_not_hang,
-    what_may_not_be_read_is_forbidden,
+    special_file_does_not_hang_server,
+    unreadable_file_is_forbidden,
 );
 
-fn types_have_a_charset_where_they_are_text(io: Io) {
+fn text_types_have_a_charset(io: Io) {
     let site = TestSite::new();
     let types = [
         ("a.html", "text/html; charset=utf-8"),
@@ -104,7 +104,7 @@ fn listings_are_sorted_with_sizes_and_dates(io: Io) {
     server.stops_clean();
 }
 
-fn a_site_has_its_own_page_for_what_is_not_found(io: Io) {
+fn site_has_own_not_found_page(io: Io) {
     let site = TestSite::new();
     let server = TestServer::start(io, &site, &[]);
     let plain = server.get("/missing");
@@ -126,7 +126,7 @@ fn a_site_has_its_own_page_for_what_is_not_found(io: Io) {
     }
 }
 
-fn precompressed_siblings_are_sent_to_who_accepts_them(io: Io) {
+fn accepting_client_gets_precompressed_sibling(io: Io) {
     let site = TestSite::new();
     for (name, content) in
         [("p.html", "plain"), ("p.html.br", "br"), ("p.html.zst", "zst"), ("p.html.gz", "gz")]
@@ -211,7 +211,7 @@ fn nothing_outside_is_reachable(io: Io) {
     server.stops_clean();
 }
 
-fn links_are_followed_as_told(io: Io) {
+fn option_decides_about_links(io: Io) {
     let site = TestSite::new();
     fs::write(site.outside("secret"), "secret").unwrap();
     site.write("sub/file", b"inside");
@@ -268,7 +268,7 @@ fn dotfiles_are_hidden(io: Io) {
     server.stops_clean();
 }
 
-fn what_is_no_file_does_not_hang(io: Io) {
+fn special_file_does_not_hang_server(io: Io) {
     let site = TestSite::new();
     mknodat(CWD, site.path("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(site.path("socket")).unwrap();
@@ -281,9 +281,9 @@ fn what_is_no_file_does_not_hang(io: Io) {
     server.stops_clean();
 }
 
-fn what_may_not_be_read_is_forbidden(io: Io) {
+fn unreadable_file_is_forbidden(io: Io) {
     if rustix::process::geteuid().is_root() {
-        return on_behalf_of_nobody(io);
+        return unreadable_file_is_forbidden_to_other_user(io);
     }
     let site = TestSite::new();
     may_not_read(&site);
@@ -308,7 +308,7 @@ fn check_forbidden(server: &TestServer) {
 
 /// Root can read all files, so the server runs without root's rights, if `setpriv` can remove the
 /// rights.
-fn on_behalf_of_nobody(io: Io) {
+fn unreadable_file_is_forbidden_to_other_user(io: Io) {
     let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let can = std::process::Command::new(setpriv[0])
         .args(&setpriv[1..])

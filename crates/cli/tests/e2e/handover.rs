@@ -22,18 +22,18 @@ use std::{
 };
 
 on_both!(
-    no_request_is_lost_whatever_cores_and_instances_the_next_one_has,
+    handover_between_any_sizes_loses_no_request,
     every_way_to_balance_follows_every_other,
     one_that_cannot_start_changes_nothing,
     while_one_takes_over_no_other_configuration_is_taken,
-    one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving,
-    who_takes_over_from_one_that_stops_cuts_none_of_its_requests,
-    one_that_drains_for_the_next_one_has_not_been_told_to_stop,
+    successor_stopped_early_leaves_predecessor_serving,
+    takeover_from_stopping_server_cuts_no_request,
+    draining_server_reports_handover_not_stop,
     one_that_stops_leaves_its_control_socket_to_the_next_one,
     a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
     addresses_that_the_next_one_does_not_want_are_closed,
-    without_a_server_it_starts_as_always,
-    a_service_manager_is_told_which_process_serves,
+    upgrade_without_server_starts_normally,
+    service_manager_learns_serving_process,
 );
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
@@ -128,7 +128,7 @@ fn follow(io: Io, tops: &[&str]) {
     assert!(!site.outside("control").exists(), "the last one has the name");
 }
 
-fn no_request_is_lost_whatever_cores_and_instances_the_next_one_has(io: Io) {
+fn handover_between_any_sizes_loses_no_request(io: Io) {
     let two = "instances = 2\n";
     follow(io, &["", "", "cores = \"0-0\"\n", two, two, "instances = 5\n", "instances = 3\n", ""]);
 }
@@ -211,7 +211,7 @@ fn minds_being_stopped(process: &TestProcess) -> bool {
 
 /// Regression: the signal stayed pending, so the successor took over, stopped the old server, and
 /// then ended too.
-fn one_that_is_told_to_stop_before_it_serves_leaves_the_other_one_serving(io: Io) {
+fn successor_stopped_early_leaves_predecessor_serving(io: Io) {
     let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let file = configure(io, &site, instances);
@@ -259,7 +259,7 @@ fn begin_to_take_over(control: &Path) -> OwnedFd {
 }
 
 /// Regression: the take-over counted as the second signal to stop.
-fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
+fn takeover_from_stopping_server_cuts_no_request(io: Io) {
     let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let agent = free_port();
@@ -288,7 +288,7 @@ fn who_takes_over_from_one_that_stops_cuts_none_of_its_requests(io: Io) {
 
 /// A service manager also signals the draining server. Regression: the signal cut the draining
 /// server's requests.
-fn one_that_drains_for_the_next_one_has_not_been_told_to_stop(io: Io) {
+fn draining_server_reports_handover_not_stop(io: Io) {
     let site = TestSite::new();
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
         let file = configure(io, &site, instances);
@@ -395,7 +395,7 @@ fn addresses_that_the_next_one_does_not_want_are_closed(io: Io) {
     last.stops_clean();
 }
 
-fn without_a_server_it_starts_as_always(io: Io) {
+fn upgrade_without_server_starts_normally(io: Io) {
     let site = TestSite::new();
     let server = TestServer::of_file_with(&configure(io, &site, ""), &["--take-over"]);
     server.says("vermeil: nothing to take over: cannot ask the server at ");
@@ -403,7 +403,7 @@ fn without_a_server_it_starts_as_always(io: Io) {
     server.stops_clean();
 }
 
-fn a_service_manager_is_told_which_process_serves(io: Io) {
+fn service_manager_learns_serving_process(io: Io) {
     let site = TestSite::new();
     let place = site.outside("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&place).unwrap();

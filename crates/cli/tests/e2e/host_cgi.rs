@@ -10,10 +10,10 @@ on_usual! {
     folder_and_environment_are_the_hosts,
     bounds_are_the_hosts,
     a_program_that_is_late_is_killed,
-    programs_that_want_too_much_end_and_the_reason_is_said,
+    greedy_program_ends_with_logged_reason,
     programs_are_born_in_the_cgroup_of_their_host,
-    programs_reach_what_their_host_lets_them,
-    a_reload_changes_what_programs_run_as_and_within,
+    host_decides_reach_of_programs,
+    reload_changes_user_and_bounds_of_programs,
     programs_of_instances_follow_a_reload,
     files_are_sent_from_folders_that_are_named,
     a_silent_program_is_late_by_the_key_of_all_programs,
@@ -140,7 +140,7 @@ fn a_program_that_is_late_is_killed(io: Io) {
 
 /// The kernel bounds memory and processes; the emulated machine (`cargo xtask test numa`) tests the
 /// bounds of a cgroup.
-fn programs_that_want_too_much_end_and_the_reason_is_said(io: Io) {
+fn greedy_program_ends_with_logged_reason(io: Io) {
     let site = site();
     let write = |name: &str, lines: &str| {
         site.write(&format!("cgi-bin/{name}"), format!("#!/bin/sh\n{lines}\n").as_bytes());
@@ -202,7 +202,7 @@ fn programs_are_born_in_the_cgroup_of_their_host(io: Io) {
     let _ = fs::remove_dir(&bounded);
 }
 
-fn programs_reach_what_their_host_lets_them(io: Io) {
+fn host_decides_reach_of_programs(io: Io) {
     let site = site();
     let outside = site.outside("outside");
     fs::create_dir(&outside).expect("a folder");
@@ -235,7 +235,7 @@ fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str)
     until("it has answered the signal", || (server.stderr().matches(words).count() > before).then_some(()));
 }
 
-fn a_reload_changes_what_programs_run_as_and_within(io: Io) {
+fn reload_changes_user_and_bounds_of_programs(io: Io) {
     let site = site();
     script(&site, "show", "ulimit -n; id -un");
     let other = site.outside("other");

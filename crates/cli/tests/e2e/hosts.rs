@@ -7,8 +7,8 @@ use std::fs;
 
 on_usual!(
     each_name_gets_its_own_files,
-    names_that_nobody_has_get_the_default_host_or_421,
-    a_folder_that_is_not_there_concerns_nobody_else,
+    unknown_name_gets_default_host_or_421,
+    missing_folder_affects_own_host_only,
     many_hosts_are_served_with_few_folders_open,
     closed_folders_answer_like_open_folders,
     a_change_in_any_host_is_seen_at_once,
@@ -69,7 +69,7 @@ fn each_name_gets_its_own_files(io: Io) {
     server.stops_clean();
 }
 
-fn names_that_nobody_has_get_the_default_host_or_421(io: Io) {
+fn unknown_name_gets_default_host_or_421(io: Io) {
     let site = folders(&["a", "b", "c"]);
     let server = TestServer::configured(io, &site, &format!("{THREE}[hosts]\nunknown = \"refuse\"\n"));
     let client = &mut server.client();
@@ -81,7 +81,7 @@ fn names_that_nobody_has_get_the_default_host_or_421(io: Io) {
     server.stops_clean();
 }
 
-fn a_folder_that_is_not_there_concerns_nobody_else(io: Io) {
+fn missing_folder_affects_own_host_only(io: Io) {
     let site = folders(&["a", "b", "c"]);
     fs::remove_dir_all(site.outside("a")).unwrap();
     let server = TestServer::configured(io, &site, THREE);

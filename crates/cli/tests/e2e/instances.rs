@@ -15,9 +15,9 @@ on_usual!(
     a_reload_is_taken_by_all_or_by_none,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
-    one_that_hangs_keeps_nobody_from_stopping,
+    hanging_instance_delays_no_other_stop,
     without_the_supervisor_none_is_left,
-    what_cannot_start_is_refused_as_a_whole,
+    failing_instance_refuses_whole_start,
     sixty_four_on_any_number_of_cpus_serve,
     a_command_line_is_enough,
 );
@@ -208,7 +208,7 @@ fn a_signal_to_every_process_is_the_first_and_the_second_ends_all(io: Io) {
 
 /// Regression: a hanging instance delayed the supervisor's stop for ever, a reload for a minute,
 /// and every status request with the reload.
-fn one_that_hangs_keeps_nobody_from_stopping(io: Io) {
+fn hanging_instance_delays_no_other_stop(io: Io) {
     let site = TestSite::new();
     let text = format!("{TWO}[timeouts]\ndrain = \"10ms\"\n{HOST}");
     let server = TestServer::configured(io, &site, &text);
@@ -236,7 +236,7 @@ fn without_the_supervisor_none_is_left(io: Io) {
     server.says("the supervisor is gone");
 }
 
-fn what_cannot_start_is_refused_as_a_whole(io: Io) {
+fn failing_instance_refuses_whole_start(io: Io) {
     let site = TestSite::new();
     let file = site.configure(io, "instances = 2\n[[host]]\nroot = \"gone\"\n");
     let server = TestProcess::spawn(vermeil(&["serve", "--config", file.to_str().unwrap()]));

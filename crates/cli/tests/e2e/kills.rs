@@ -28,7 +28,7 @@ use std::{
 };
 
 on_both! {
-    everything_is_killed_and_every_request_is_answered,
+    killed_processes_lose_no_request,
     instances_are_killed_and_the_others_answer,
 }
 
@@ -55,7 +55,7 @@ fn seconds() -> Option<Duration> {
     env::var(SECONDS).ok().map(|text| Duration::from_secs(text.parse().expect("seconds")))
 }
 
-fn everything_is_killed_and_every_request_is_answered(io: Io) {
+fn killed_processes_lose_no_request(io: Io) {
     let Some((site, server)) = serve(io, "") else { return };
     let killed = Killed::default();
     let (answers, lost) = under_load(&server, &killed, |kind| kind != "instance");

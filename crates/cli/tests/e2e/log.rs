@@ -6,10 +6,10 @@ use std::fs;
 
 on_usual!(
     each_answer_has_a_line,
-    what_a_client_sends_cannot_forge_a_line,
+    client_cannot_forge_log_line,
     a_file_is_opened_anew_on_sighup,
     off_writes_nothing,
-    each_request_has_one_line_however_it_ends,
+    each_request_has_one_line_after_any_end,
     refused_request_keeps_its_fields,
 );
 
@@ -69,7 +69,7 @@ fn each_answer_has_a_line(io: Io) {
     assert!(server.stderr().contains(" 0 log records dropped"), "{server:?}");
 }
 
-fn what_a_client_sends_cannot_forge_a_line(io: Io) {
+fn client_cannot_forge_log_line(io: Io) {
     let site = TestSite::new();
     let server = TestServer::start(io, &site, &["--log", "-"]);
     let mut client = server.client();
@@ -155,7 +155,7 @@ fn with_programs(io: Io, args: &[&str]) -> (TestSite, TestServer, std::path::Pat
 
 /// Regression: the programs of clients that left had run, but the log had no line for their
 /// requests.
-fn each_request_has_one_line_however_it_ends(io: Io) {
+fn each_request_has_one_line_after_any_end(io: Io) {
     let limits = ["--cgi-timeout", "100s", "--body-timeout", "500ms", "--drain-timeout", "100ms"];
     let (_site, server, ran) = with_programs(io, &limits);
     let runs = |name: &str| until("the program runs", || ran.join(name).exists().then_some(()));

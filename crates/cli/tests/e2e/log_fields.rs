@@ -8,8 +8,8 @@ use std::os::unix::{fs::PermissionsExt as _, net::UnixDatagram};
 
 on_usual!(
     template_gives_each_field_of_a_line,
-    json_line_tells_duration_and_end,
-    line_tells_time_of_program,
+    json_line_has_duration_and_end,
+    line_has_time_of_program,
     wrong_format_is_refused,
     daemon_gets_each_line,
     wrong_target_is_refused,
@@ -67,7 +67,7 @@ fn template_gives_each_field_of_a_line(io: Io) {
     assert_ne!(lines[1].split('|').nth(6), Some(id), "each request has a name of its own");
 }
 
-fn json_line_tells_duration_and_end(io: Io) {
+fn json_line_has_duration_and_end(io: Io) {
     let site = TestSite::new();
     site.write("large", &vec![b'x'; 64 << 20]);
     let server = logging(io, &site, "json");
@@ -101,7 +101,7 @@ fn wrong_format_is_refused(io: Io) {
     }
 }
 
-fn line_tells_time_of_program(io: Io) {
+fn line_has_time_of_program(io: Io) {
     let site = TestSite::new();
     site.write("cgi-bin/program", b"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"$UNIQUE_ID\"\n");
     fs::set_permissions(site.path("cgi-bin/program"), fs::Permissions::from_mode(0o755)).unwrap();

@@ -12,15 +12,15 @@ use std::thread;
 on_usual!(
     a_taken_port_names_its_holder,
     a_server_is_followed_by_the_next_on_its_port,
-    what_cannot_start_says_why,
-    the_start_says_what_serves_where,
-    all_cores_are_those_it_may_use,
+    failed_start_prints_reason,
+    start_prints_folder_and_address,
+    all_cores_means_allowed_cpus,
     an_idle_server_stops_at_once,
-    no_request_is_lost_when_it_stops_under_load,
-    a_download_is_finished_before_it_stops,
+    stop_under_load_loses_no_request,
+    stop_finishes_running_download,
     an_answer_that_is_still_on_its_way_is_no_idle_connection,
-    a_second_signal_ends_it_now,
-    the_deadline_ends_it,
+    second_signal_ends_server_at_once,
+    drain_deadline_ends_server,
 );
 
 fn a_taken_port_names_its_holder(io: Io) {
@@ -49,7 +49,7 @@ fn a_server_is_followed_by_the_next_on_its_port(io: Io) {
     second.stops_clean();
 }
 
-fn what_cannot_start_says_why(io: Io) {
+fn failed_start_prints_reason(io: Io) {
     let driver = if io == Io::Epoll { "epoll" } else { "uring" };
     for (args, code, words) in [
         (["--listen", "127.0.0.1:0", "/nonexistent"], 3, "serving the folder /nonexistent: "),
@@ -69,7 +69,7 @@ fn what_cannot_start_says_why(io: Io) {
     }
 }
 
-fn the_start_says_what_serves_where(io: Io) {
+fn start_prints_folder_and_address(io: Io) {
     let site = TestSite::new();
     let mut args = vec!["--listen", "127.0.0.2:0"];
     let has_ipv6 =
@@ -104,7 +104,7 @@ fn cpus_of(process: &TestProcess, name: &str) -> Option<String> {
     })
 }
 
-fn all_cores_are_those_it_may_use(io: Io) {
+fn all_cores_means_allowed_cpus(io: Io) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let last = allowed.trim().rsplit(['-', ',']).next().unwrap().to_owned();
@@ -176,7 +176,7 @@ fn ask_until_it_stops(server: &TestServer, load: &ClientLoad, seed: usize) {
     }
 }
 
-fn no_request_is_lost_when_it_stops_under_load(io: Io) {
+fn stop_under_load_loses_no_request(io: Io) {
     let site = TestSite::new();
     for (name, seed, len) in [("small.txt", 1, 1000), ("mid.bin", 2, 60_000), ("large.bin", 3, 500_000)] {
         site.write(name, &noise(seed, len));
@@ -211,7 +211,7 @@ fn large_site(len: usize) -> (TestSite, Vec<u8>) {
     (site, content)
 }
 
-fn a_download_is_finished_before_it_stops(io: Io) {
+fn stop_finishes_running_download(io: Io) {
     let (site, content) = large_site(30 << 20);
     let server = TestServer::start(io, &site, &[]);
     let mut client = downloading(&server);
@@ -237,7 +237,7 @@ fn an_answer_that_is_still_on_its_way_is_no_idle_connection(io: Io) {
     assert_eq!(server.wait(), Some(0), "{server:?}");
 }
 
-fn a_second_signal_ends_it_now(io: Io) {
+fn second_signal_ends_server_at_once(io: Io) {
     let (site, content) = large_site(30 << 20);
     let server = TestServer::start(io, &site, &["--drain-timeout", "1h", "--write-timeout", "1h"]);
     let mut client = downloading(&server);
@@ -252,7 +252,7 @@ fn a_second_signal_ends_it_now(io: Io) {
     );
 }
 
-fn the_deadline_ends_it(io: Io) {
+fn drain_deadline_ends_server(io: Io) {
     let (site, _) = large_site(30 << 20);
     let server = TestServer::start(io, &site, &["--drain-timeout", "300ms"]);
     let client = downloading(&server);

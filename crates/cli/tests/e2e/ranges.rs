@@ -5,7 +5,7 @@ use crate::support::{Io, Response, TestClient, TestServer, TestSite, noise, on_b
 on_both!(
     one_range_gives_its_bytes,
     several_ranges_give_their_bytes,
-    what_cannot_be_satisfied_is_said,
+    unsatisfiable_range_is_a_416,
     too_many_or_malformed_ranges_get_the_whole,
 );
 
@@ -115,7 +115,7 @@ fn several_ranges_give_their_bytes(io: Io) {
     server.stops_clean();
 }
 
-fn what_cannot_be_satisfied_is_said(io: Io) {
+fn unsatisfiable_range_is_a_416(io: Io) {
     let (server, mut client, site) = served(io);
     for (target, len) in FILES {
         for ranges in [format!("{len}-"), format!("{}-{}", len + 1, len + 2), "-0".to_owned()] {

@@ -12,9 +12,9 @@ on_both!(
     a_connection_gets_the_new_hosts_with_its_next_request,
     a_bad_configuration_is_refused_and_the_old_stays,
     addresses_come_and_go,
-    no_request_is_lost_however_often_it_reloads,
+    repeated_reload_loses_no_request,
     limits_and_the_log_change,
-    what_needs_a_restart_is_said,
+    reload_names_keys_that_need_restart,
     a_server_without_a_file_opens_its_log_anew,
 );
 
@@ -104,7 +104,7 @@ fn addresses_come_and_go(io: Io) {
 }
 
 /// Clients that ask without a pause, on connections that last and on such that do not.
-fn no_request_is_lost_however_often_it_reloads(io: Io) {
+fn repeated_reload_loses_no_request(io: Io) {
     let site = TestSite::new();
     let content = noise(3, 200_000);
     site.write("page", &content);
@@ -162,7 +162,7 @@ fn limits_and_the_log_change(io: Io) {
     server.stops_clean();
 }
 
-fn what_needs_a_restart_is_said(io: Io) {
+fn reload_names_keys_that_need_restart(io: Io) {
     let site = TestSite::new();
     let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
     let text = "[[host]]\nroot = \"site\"\n[cache]\nentries = 7\n[hosts]\nopen_max = 3\n";

@@ -4,16 +4,16 @@ use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_both};
 
 on_both!(
     head_is_get_without_the_content,
-    options_names_what_is_allowed,
+    options_answer_names_allowed_methods,
     other_methods_are_refused_by_name,
     a_body_is_read_and_the_connection_kept,
     a_body_over_the_limit_is_refused_and_the_connection_closed,
     a_chunked_body_over_the_limit_closes_the_connection,
-    who_expects_100_gets_the_final_answer_and_the_end,
+    expect_100_gets_final_answer_and_close,
     http_1_0_closes_unless_asked_to_keep,
     close_is_honoured,
     pipelined_requests_are_answered_in_order,
-    the_last_request_of_a_connection_says_so,
+    last_answer_announces_close,
     target_is_judged_before_method,
     raw_utf8_target_is_served_as_escaped,
     later_minor_version_is_answered_as_1_1,
@@ -128,7 +128,7 @@ fn head_is_get_without_the_content(io: Io) {
     server.stops_clean();
 }
 
-fn options_names_what_is_allowed(io: Io) {
+fn options_answer_names_allowed_methods(io: Io) {
     let (_site, server) = served(io, &[]);
     let mut client = server.client();
     assert_eq!(client.request("OPTIONS", "/missing", &[]).status, 404);
@@ -205,7 +205,7 @@ fn a_chunked_body_over_the_limit_closes_the_connection(io: Io) {
     server.stops_clean();
 }
 
-fn who_expects_100_gets_the_final_answer_and_the_end(io: Io) {
+fn expect_100_gets_final_answer_and_close(io: Io) {
     let (_site, server) = served(io, &[]);
     for (method, status) in [("PUT", 405), ("GET", 200)] {
         let mut client = server.client();
@@ -284,7 +284,7 @@ fn pipelined_requests_are_answered_in_order(io: Io) {
     server.stops_clean();
 }
 
-fn the_last_request_of_a_connection_says_so(io: Io) {
+fn last_answer_announces_close(io: Io) {
     let (_site, server) = served(io, &["--requests-per-connection", "3"]);
     let mut client = server.client();
     for index in 1..=3 {

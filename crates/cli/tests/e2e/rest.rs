@@ -19,14 +19,14 @@ on_both! {
     requests_are_counted_on_from_one_core_to_another,
     connection_of_a_proxy_itself_is_announced_once,
     a_request_in_pieces_goes_on_elsewhere,
-    who_leaves_while_its_core_is_stuck_is_forgotten,
-    who_rests_is_closed_when_its_time_is_over,
-    who_asked_in_time_is_answered,
+    client_leaving_stuck_core_is_forgotten,
+    keep_alive_timeout_closes_resting_connection,
+    timely_request_of_resting_connection_is_answered,
     a_full_neighbour_makes_room,
-    who_rests_gives_way_to_new_ones,
-    who_rests_is_closed_when_the_server_stops,
-    who_still_reads_an_answer_does_not_rest,
-    without_neighbours_nobody_rests,
+    resting_connection_gives_way_to_new_ones,
+    stop_closes_resting_connection,
+    connection_reading_an_answer_does_not_rest,
+    connection_without_neighbours_does_not_rest,
 }
 
 /// A server on two cores that can be asked.
@@ -212,7 +212,7 @@ fn a_request_in_pieces_goes_on_elsewhere(io: Io) {
     asked.server.stops_clean();
 }
 
-fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
+fn client_leaving_stuck_core_is_forgotten(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let asked = AskedServer::start(io, &site, cpus, &[]);
@@ -226,7 +226,7 @@ fn who_leaves_while_its_core_is_stuck_is_forgotten(io: Io) {
     asked.server.stops_clean();
 }
 
-fn who_rests_is_closed_when_its_time_is_over(io: Io) {
+fn keep_alive_timeout_closes_resting_connection(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
@@ -239,7 +239,7 @@ fn who_rests_is_closed_when_its_time_is_over(io: Io) {
 }
 
 /// A late core finds the request and the expired timeout together.
-fn who_asked_in_time_is_answered(io: Io) {
+fn timely_request_of_resting_connection_is_answered(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
@@ -280,7 +280,7 @@ fn a_full_neighbour_makes_room(io: Io) {
     asked.server.stops_clean();
 }
 
-fn who_rests_gives_way_to_new_ones(io: Io) {
+fn resting_connection_gives_way_to_new_ones(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let asked = AskedServer::start(io, &site, cpus, &["--connections-max", "2"]);
@@ -297,7 +297,7 @@ fn who_rests_gives_way_to_new_ones(io: Io) {
     asked.server.stops_clean();
 }
 
-fn who_rests_is_closed_when_the_server_stops(io: Io) {
+fn stop_closes_resting_connection(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let asked = AskedServer::start(io, &site, cpus, &[]);
@@ -306,7 +306,7 @@ fn who_rests_is_closed_when_the_server_stops(io: Io) {
     clients.iter_mut().for_each(TestClient::ends_silently);
 }
 
-fn who_still_reads_an_answer_does_not_rest(io: Io) {
+fn connection_reading_an_answer_does_not_rest(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
     let content = noise(5, 8 << 20);
@@ -324,7 +324,7 @@ fn who_still_reads_an_answer_does_not_rest(io: Io) {
     asked.server.stops_clean();
 }
 
-fn without_neighbours_nobody_rests(io: Io) {
+fn connection_without_neighbours_does_not_rest(io: Io) {
     let site = TestSite::new();
     let alone = AskedServer::on(io, &site, "1", &["--keep-alive-timeout", "1500ms"]);
     let mut client = alone.server.client();

@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 on_both!(
-    every_thread_is_confined_when_it_serves_a_folder,
+    every_thread_of_folder_server_is_confined,
     every_thread_is_confined_with_a_configuration,
     every_thread_is_confined_with_php,
     every_thread_is_confined_with_cgi,
@@ -39,7 +39,7 @@ fn user() -> &'static str {
     if geteuid().is_root() { "user = \"nobody\"\n" } else { "" }
 }
 
-fn every_thread_is_confined_when_it_serves_a_folder(io: Io) {
+fn every_thread_of_folder_server_is_confined(io: Io) {
     let site = site();
     let server = TestServer::start(io, &site, &["--log", site.outside("access.log").to_str().unwrap()]);
     assert_confined(&server, &site, &[server.pid()]);

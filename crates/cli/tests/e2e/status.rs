@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 on_usual!(
-    the_status_tells_what_was_done,
+    status_counts_connections_and_requests,
     a_busy_core_is_seen,
     a_reload_is_answered,
     the_socket_is_private_and_goes_with_the_server,
@@ -38,7 +38,7 @@ fn status(control: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn the_status_tells_what_was_done(io: Io) {
+fn status_counts_connections_and_requests(io: Io) {
     let site = TestSite::new();
     site.write("page", &noise(1, 10_000));
     let (server, control) = controlled(io, &site);

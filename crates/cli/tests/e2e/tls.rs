@@ -522,7 +522,7 @@ fn listener_and_certificate_need_each_other() {
 }
 
 #[test]
-fn command_line_serves_https_at_its_default_address_or_says_why_not() {
+fn command_line_serves_https_at_default_address() {
     let site = TestSite::new();
     let root = site.root();
     let process = TestProcess::spawn(vermeil(&[

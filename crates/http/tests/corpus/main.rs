@@ -26,7 +26,7 @@ fn corpus() -> Vec<CorpusCase> {
 }
 
 #[test]
-fn every_entry_gives_the_line_beside_it() {
+fn every_entry_gives_expected_line() {
     let limits = ConnectionLimits::default();
     let wrong: Vec<String> = corpus()
         .iter()

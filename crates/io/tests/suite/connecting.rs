@@ -33,7 +33,7 @@ fn deserted() -> SocketAddr {
     listener().1
 }
 
-pub(crate) fn talks_to_whom_it_connected_to(make: &MakeDriver) {
+pub(crate) fn stream_reaches_connected_peer(make: &MakeDriver) {
     let world = make(Default::default());
     let (listener, addr) = listener();
     let peer = thread::spawn(move || {

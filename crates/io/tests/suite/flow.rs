@@ -44,7 +44,7 @@ fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-pub(crate) fn a_slow_reader_gets_everything(make: &MakeDriver) {
+pub(crate) fn slow_reader_gets_every_byte(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, peer) = narrow(&world);
     let reader = sip(peer);
@@ -119,7 +119,7 @@ pub(crate) fn a_file_shorter_than_thought(make: &MakeDriver) {
 }
 
 /// A stream armed once and then left alone, while the peer sends more than all buffers hold.
-pub(crate) fn an_unread_stream_starves_nobody(make: &MakeDriver) {
+pub(crate) fn unread_stream_starves_no_other(make: &MakeDriver) {
     let options = DriverOptions { recv_buffers: 8, recv_parked_max: 2, ..Default::default() };
     let world = make(options);
     let (unread, mut loud) = world.connected();
@@ -179,7 +179,7 @@ pub(crate) fn three_hundred_senders_and_sixteen_buffers(make: &MakeDriver) {
 
 /// A reader that keeps much room behind the bytes it has read, like a reader that received long
 /// data before.
-pub(crate) fn a_reader_with_room_gets_what_is_long_and_what_is_short(make: &MakeDriver) {
+pub(crate) fn reader_with_room_gets_long_and_short_data(make: &MakeDriver) {
     const ROOM: usize = 128 << 10;
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();

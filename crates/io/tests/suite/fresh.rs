@@ -27,7 +27,7 @@ fn hears(world: &DriverWorld, key: StreamKey, expected: &[u8]) {
 
 /// Bytes, and the end, after the first receive and before any task waits, with and without a turn
 /// in between.
-pub(crate) fn what_comes_before_the_first_wait_is_heard(make: &MakeDriver) {
+pub(crate) fn bytes_before_first_wait_are_received(make: &MakeDriver) {
     for (in_vain, turns, rest) in [
         (false, 0, &b"rest"[..]),
         (false, 1, b"rest"),
@@ -96,7 +96,7 @@ pub(crate) fn a_send_waits_before_the_first_receive(make: &MakeDriver) {
 }
 
 /// A stream that is not registered needs no deregistration.
-pub(crate) fn who_never_waited_is_released(make: &MakeDriver) {
+pub(crate) fn stream_without_wait_is_released(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     peer.write_all(b"question").expect("write");

@@ -7,7 +7,7 @@ use vermeil_io::{DriverOptions, queued_count};
 
 use super::{MakeDriver, poll_once};
 
-pub(crate) fn closing_hands_over_what_is_queued(make: &MakeDriver) {
+pub(crate) fn closing_returns_queued_connections(make: &MakeDriver) {
     const CLIENTS: usize = 20;
     for armed in ["never polled", "polled", "polled and turned"] {
         let world = make(DriverOptions::default());
@@ -51,7 +51,7 @@ pub(crate) fn closing_hands_over_what_is_queued(make: &MakeDriver) {
 }
 
 /// A discarded listener closes the accepted connections and the connections in the kernel's queue.
-pub(crate) fn discarding_closes_what_is_queued(make: &MakeDriver) {
+pub(crate) fn discarding_closes_queued_connections(make: &MakeDriver) {
     for armed in ["never polled", "polled", "polled and turned", "closed before"] {
         let world = make(DriverOptions::default());
         let (listener, addr) = world.listen();
@@ -82,7 +82,7 @@ pub(crate) fn discarding_closes_what_is_queued(make: &MakeDriver) {
     }
 }
 
-pub(crate) fn closing_tells_the_waiting_task(make: &MakeDriver) {
+pub(crate) fn closing_wakes_waiting_task(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, _) = world.listen();
     let (waiting, closing) = (world.clone(), world.clone());

@@ -138,7 +138,7 @@ pub(crate) fn waiting_reader_is_woken_by_the_new_driver(make: &MakeDriver) {
 }
 
 /// A send that the peer does not read goes on at each driver where it was interrupted.
-pub(crate) fn blocked_send_goes_on_where_it_was(make: &MakeDriver) {
+pub(crate) fn blocked_send_resumes_after_move(make: &MakeDriver) {
     let worlds = two(make, &DriverOptions::default());
     let (mut key, mut peer) = worlds[0].connected();
     let message = pattern(12 << 20, 5);
@@ -291,7 +291,7 @@ pub(crate) fn source_moves_with_its_waiting_task(make: &MakeDriver) {
     }
 }
 
-pub(crate) fn source_tells_of_room(make: &MakeDriver) {
+pub(crate) fn source_reports_room(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (ours, mut peer) = std::os::unix::net::UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("non-blocking");

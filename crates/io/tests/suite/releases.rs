@@ -9,7 +9,7 @@ use vermeil_io::{DriverOptions, More};
 
 use super::{MakeDriver, pattern, poll_once};
 
-pub(crate) fn who_waits_is_released_again_and_again(make: &MakeDriver) {
+pub(crate) fn waiting_stream_is_released_repeatedly(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (mut key, mut peer) = world.connected();
     let working = world.clone();
@@ -36,7 +36,7 @@ pub(crate) fn who_waits_is_released_again_and_again(make: &MakeDriver) {
 }
 
 /// At every moment between the request and the release: bytes, and the end.
-pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &MakeDriver) {
+pub(crate) fn bytes_during_release_are_kept(make: &MakeDriver) {
     for moment in 0..4 {
         for message in [&b"next"[..], b""] {
             let world = make(DriverOptions::default());
@@ -76,7 +76,7 @@ pub(crate) fn what_comes_meanwhile_is_lost_by_neither(make: &MakeDriver) {
     }
 }
 
-pub(crate) fn who_asks_and_goes_on_receives(make: &MakeDriver) {
+pub(crate) fn reader_that_continues_receives(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (key, mut peer) = world.connected();
     let working = world.clone();

@@ -54,7 +54,7 @@ pub(crate) fn stale_keys(make: &MakeDriver) {
     assert!(poll_once(|cx| driver.poll_readable(cx, other)).is_pending());
 }
 
-pub(crate) fn a_watcher_is_told_of_what_the_owner_does_not_take(make: &MakeDriver) {
+pub(crate) fn watcher_learns_of_untaken_connections(make: &MakeDriver) {
     let (owner, watcher) = (make(DriverOptions::default()), make(DriverOptions::default()));
     let socket =
         listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default()).expect("listen");

@@ -197,7 +197,7 @@ pub(crate) fn reading_and_writing_by_two_tasks(make: &MakeDriver) {
     back.join().expect("reader");
 }
 
-pub(crate) fn stale_keys_touch_nobody(make: &MakeDriver) {
+pub(crate) fn stale_keys_touch_no_stream(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (stale, old_peer) = world.connected();
     let mut buf = Vec::new();

@@ -81,7 +81,7 @@ pub(crate) fn a_send_that_is_waited_for_ends_the_turn(make: &MakeDriver) {
     }
 }
 
-pub(crate) fn dropped_with_everything_in_flight(make: &MakeDriver) {
+pub(crate) fn driver_drops_with_operations_in_flight(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (listener, addr) = world.listen();
     assert!(poll_once(|cx| world.driver.borrow_mut().poll_accept(cx, listener)).is_pending());
@@ -121,7 +121,7 @@ pub(crate) fn dropped_with_everything_in_flight(make: &MakeDriver) {
 /// Regression: the kernel completes some operations in a call and defers the rest, one of which may
 /// accept a hundred connections. When the rest waited for the next turn, an overloaded server took
 /// connections faster than it served them, until none was in time.
-pub(crate) fn a_turn_takes_in_what_has_happened(make: &MakeDriver) {
+pub(crate) fn turn_takes_ready_events(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (reader, writer) = std::io::pipe().expect("pipe");
     let watch = |_| {

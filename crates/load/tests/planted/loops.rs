@@ -23,7 +23,7 @@ fn a_fixed_delay_is_found() {
 /// With think time Z and response time R, N users send at most N / (R + Z) requests per second
 /// (Little's law).
 #[test]
-fn thinking_users_ask_no_more_than_they_can() {
+fn think_time_bounds_request_rate() {
     let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
     let mut plan = plan(&server, 20, 100);
     plan.pace = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
@@ -34,7 +34,7 @@ fn thinking_users_ask_no_more_than_they_can() {
 }
 
 #[test]
-fn recorded_arrivals_come_when_they_came() {
+fn replay_keeps_recorded_arrival_times() {
     let times = Mutex::new(Vec::new());
     let times: &'static Mutex<Vec<Instant>> = Box::leak(Box::new(times));
     let server = PlantedServer::start(|_| {

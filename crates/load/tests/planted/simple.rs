@@ -187,7 +187,7 @@ fn pipelined_requests_are_answered_in_one_go() {
 }
 
 #[test]
-fn requests_arrive_as_they_were_asked_for() {
+fn requests_arrive_with_given_fields() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let server = PlantedServer::start(move |request| {

@@ -135,7 +135,7 @@ fn migrating_color_loses_no_event() {
 
 /// Regression: a plan sent a color away from the socket that the color had opened.
 #[test]
-fn socket_follows_its_color_wherever_a_plan_sends_it() {
+fn socket_follows_color_to_planned_core() {
     let runtime = four_cores(Policy::None);
     let handle = runtime.handle();
     let color = handle.color();

@@ -104,7 +104,7 @@ fn a_panic_ends_its_event_and_nothing_else() {
 /// Regression: a handler's batch was cut to the turn's batch. Even with the shortest time limit, a
 /// go runs an event.
 #[test]
-fn a_batch_is_as_large_and_as_long_as_its_handler_says() {
+fn handler_bounds_size_and_time_of_batch() {
     let allowed = vermeil_io::current_affinity();
     let batched = [
         (Spec::new("many").batch(64), 1),

@@ -8,7 +8,7 @@ use rustix::{
 use std::{fs, os::fd::AsFd as _};
 use vermeil_spawn::fork_beside;
 
-pub(crate) fn work_has_open_what_was_kept_and_ends_with_the_socket(_: &[String]) {
+pub(crate) fn worker_keeps_chosen_descriptors_and_ends_with_socket(_: &[String]) {
     let open = || openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).expect("there");
     let (kept, _other) = (open(), open());
     let (process, socket) = fork_beside(c"vermeil-test", &[kept.as_fd()], |socket| {

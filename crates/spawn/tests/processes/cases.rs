@@ -17,30 +17,30 @@ cases! {
     programs:
         arguments_environment_and_folder_arrive,
         standard_descriptors_arrive_and_no_others,
-        signals_are_as_a_program_expects_them,
+        program_starts_with_default_signals,
         a_listening_socket_can_be_descriptor_0,
-        a_start_that_nobody_wants_to_hear_of_is_not_told,
-        every_failure_says_its_step_and_its_cure,
+        unwanted_start_report_is_not_sent,
+        every_failure_names_step_and_cure,
         refused_programs_are_not_started,
         nothing_leaks_in_ten_thousand_starts,
         a_full_socket_makes_requests_wait,
-        answers_wait_for_who_does_not_read;
+        answers_wait_for_slow_reader;
     rights:
         user_and_groups_are_taken_on,
         limits_hold,
         new_privileges_are_refused_unless_allowed,
-        programs_reach_what_they_are_confined_to,
+        programs_reach_allowed_paths_only,
         the_umask_is_set,
         the_superuser_is_not_taken_for_granted,
         programs_are_born_in_their_cgroup;
     revisions:
         profiles_that_the_keeper_reads_can_be_used,
-        what_cannot_be_read_changes_nothing;
+        unreadable_configuration_changes_no_profile;
     beside:
-        work_has_open_what_was_kept_and_ends_with_the_socket,
+        worker_keeps_chosen_descriptors_and_ends_with_socket,
         a_panic_ends_the_process_alone;
     ends:
-        the_exit_status_and_its_usage_are_told,
+        exit_status_and_usage_are_reported,
         a_killed_program_takes_its_children_along,
         a_program_that_ends_takes_its_children_along,
         time_is_up_for_the_whole_group,
@@ -51,7 +51,7 @@ cases! {
         without_both_nothing_is_left_to_ask,
         programs_die_with_the_server,
         a_stopped_keeper_leaves_nothing,
-        nobody_stops_the_spawner,
+        spawner_survives_stop_signals,
         server;
 }
 

@@ -28,7 +28,7 @@ fn all_end(numbers: &[u32]) {
     until("all have ended", || (!numbers.iter().any(|number| runs(*number))).then_some(()));
 }
 
-pub(crate) fn the_exit_status_and_its_usage_are_told(_: &[String]) {
+pub(crate) fn exit_status_and_usage_are_reported(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("code", "exit 7");
     site.script("signal", "kill -SEGV $$");
@@ -232,7 +232,7 @@ pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
 
 /// A user may stop all of its processes. For example, the user may stop a process that is about to
 /// exec and still shares the spawner's memory. The spawner would wait for that process for ever.
-pub(crate) fn nobody_stops_the_spawner(_: &[String]) {
+pub(crate) fn spawner_survives_stop_signals(_: &[String]) {
     if !crate::fixture::is_root() {
         return crate::fixture::skip("programs run as who we are, who may stop anything of ours");
     }

@@ -63,7 +63,7 @@ pub(crate) fn standard_descriptors_arrive_and_no_others(_: &[String]) {
     drop(kept);
 }
 
-pub(crate) fn signals_are_as_a_program_expects_them(_: &[String]) {
+pub(crate) fn program_starts_with_default_signals(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("show", "exec cat /proc/self/status");
     let mut spawner = SpawnerFixture::start(&site.profile());
@@ -97,7 +97,7 @@ pub(crate) fn a_listening_socket_can_be_descriptor_0(_: &[String]) {
     assert_eq!(spawner.exited(&asked).end, ProgramEnd::Code(0));
 }
 
-pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
+pub(crate) fn unwanted_start_report_is_not_sent(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("wait", "cat");
     let mut spawner = SpawnerFixture::start(&site.profile());
@@ -125,7 +125,7 @@ pub(crate) fn a_start_that_nobody_wants_to_hear_of_is_not_told(_: &[String]) {
     drop(ours);
 }
 
-pub(crate) fn every_failure_says_its_step_and_its_cure(_: &[String]) {
+pub(crate) fn every_failure_names_step_and_cure(_: &[String]) {
     let site = ProgramFolder::new();
     site.file("plain", "no program", 0o644);
     site.file("nonsense", "no program", 0o755);
@@ -285,7 +285,7 @@ pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
 }
 
 /// Answers that find no room in the socket are kept, in order.
-pub(crate) fn answers_wait_for_who_does_not_read(_: &[String]) {
+pub(crate) fn answers_wait_for_slow_reader(_: &[String]) {
     const STARTS: usize = 1500;
     let site = ProgramFolder::new();
     let mut spawner = SpawnerFixture::start(&site.profile());

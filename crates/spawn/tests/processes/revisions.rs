@@ -59,7 +59,7 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
     spawner.keeper.stop();
 }
 
-pub(crate) fn what_cannot_be_read_changes_nothing(_: &[String]) {
+pub(crate) fn unreadable_configuration_changes_no_profile(_: &[String]) {
     let (site, second) = (ProgramFolder::new(), ProgramFolder::new());
     second.script("who", "echo second");
     let list = site.path("list");

@@ -79,7 +79,7 @@ pub(crate) fn new_privileges_are_refused_unless_allowed(_: &[String]) {
     }
 }
 
-pub(crate) fn programs_reach_what_they_are_confined_to(_: &[String]) {
+pub(crate) fn programs_reach_allowed_paths_only(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("try", "cat secret 2>&1; cat \"$1\" 2>&1; echo out > \"$2\"/file; echo $?");
     site.file("secret", "inside\n", 0o644);

@@ -6,15 +6,15 @@ use crate::support::{ConnectionEnd, ExpectedContent, Io, on_both};
 use std::{fs, process::Command};
 
 on_both! {
-    odd_answers_pass_and_are_told,
-    each_bad_head_is_told_with_its_request,
+    odd_answers_pass_and_are_logged,
+    each_bad_head_is_logged_with_request,
     cookie_beside_local_redirect_reaches_client,
     half_closed_client_gets_its_answer,
 }
 
 /// Regression: answers that other servers accept were 502 here, or parts were lost without a
 /// notice.
-fn odd_answers_pass_and_are_told(io: Io) {
+fn odd_answers_pass_and_are_logged(io: Io) {
     let site = site();
     let answers = [
         ("untyped", "X-Foo: 1\\n\\nbody", 200, ""),
@@ -54,7 +54,7 @@ fn odd_answers_pass_and_are_told(io: Io) {
     server.stops_clean();
 }
 
-fn each_bad_head_is_told_with_its_request(io: Io) {
+fn each_bad_head_is_logged_with_request(io: Io) {
     let site = site();
     let faults = [
         ("name", "hello world\\n\\n", "a line of its head is not a name, a colon and a value"),

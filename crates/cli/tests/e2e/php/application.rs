@@ -13,11 +13,11 @@ use std::{
 };
 
 on_usual! {
-    what_an_application_has_not_read_is_in_nobodys_way,
-    what_was_held_is_sent_although_its_application_dies,
-    parts_go_together_unless_the_application_says_otherwise,
-    who_writes_a_held_answer_keeps_its_cpu,
-    each_bad_head_is_told_with_its_request,
+    unread_content_blocks_no_later_request,
+    held_output_is_sent_after_application_dies,
+    parts_are_sent_together_unless_flushed,
+    child_writing_held_answer_keeps_cpu,
+    each_bad_head_is_logged_with_request,
     half_closed_client_gets_its_answer,
 }
 
@@ -31,7 +31,7 @@ const MUCH: usize = 8 << 20;
 
 /// Regression: the server kept a connection whose last request was not completely sent. The next
 /// request found a send under way, and its task panicked.
-fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
+fn unread_content_blocks_no_later_request(io: Io) {
     let site = site();
     write(&site, "x.php", "");
     let socket = writable(&site, "run").join("php.sock");
@@ -59,7 +59,7 @@ fn what_an_application_has_not_read_is_in_nobodys_way(io: Io) {
 }
 
 /// Right after a send, output waits for more output. The next event may be the application's death.
-fn what_was_held_is_sent_although_its_application_dies(io: Io) {
+fn held_output_is_sent_after_application_dies(io: Io) {
     let site = site();
     write(&site, "x.php", "");
     let socket = writable(&site, "run").join("php.sock");
@@ -89,7 +89,7 @@ fn what_was_held_is_sent_although_its_application_dies(io: Io) {
 
 /// The longest pause of a busy machine is unknown, so the test repeats each case until the result
 /// is right.
-fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
+fn parts_are_sent_together_unless_flushed(io: Io) {
     const PAUSE: Duration = Duration::from_millis(2);
     let site = site();
     write(&site, "x.php", "");
@@ -127,7 +127,7 @@ fn parts_go_together_unless_the_application_says_otherwise(io: Io) {
 /// While the server holds a part back, its core does not preempt other threads on wake-up; before
 /// and afterwards the core does. The server also does not wait if it sends files, or for the rest
 /// of a record that does not come.
-fn who_writes_a_held_answer_keeps_its_cpu(io: Io) {
+fn child_writing_held_answer_keeps_cpu(io: Io) {
     let site = site();
     write(&site, "x.php", "");
     write(&site, "x.txt", "file");
@@ -208,7 +208,7 @@ fn record(kind: u8, id: [u8; 2], content: &[u8]) -> Vec<u8> {
     [&[1, kind, id[0], id[1], high, low, 0, 0], content].concat()
 }
 
-fn each_bad_head_is_told_with_its_request(io: Io) {
+fn each_bad_head_is_logged_with_request(io: Io) {
     let heads: [(&str, &str, u16, &str); 9] = [
         ("name", "hello world\n\n", 502, "a line of its head is not a name, a colon and a value"),
         ("folded", "Content-Type: a/b\n folded\n\n", 502, "a line of its head starts with white space"),

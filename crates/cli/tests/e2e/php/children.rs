@@ -10,7 +10,7 @@ use std::collections::HashMap;
 on_usual! {
     children_are_replaced_after_their_requests,
     code_is_compiled_once,
-    the_status_tells_how_long_requests_wait_and_take,
+    status_has_waiting_and_serving_times,
 }
 
 /// Runs `test` with a server of each kind of pool that is there.
@@ -73,7 +73,7 @@ fn ms_before(text: &str, behind: &str) -> Option<f64> {
     before.rsplit_once(' ')?.1.parse().ok()
 }
 
-fn the_status_tells_how_long_requests_wait_and_take(io: Io) {
+fn status_has_waiting_and_serving_times(io: Io) {
     let site = site();
     write(&site, "slow.php", "usleep(80_000); echo 'slow';");
     let control = site.outside("control");

@@ -9,7 +9,7 @@ on_both! {
     ten_megabytes_are_posted,
     expectations_are_met_and_the_connection_goes_on,
     too_long_content_is_refused,
-    an_answer_comes_as_it_is_written,
+    answer_is_streamed_as_written,
     an_answer_waits_for_its_client,
     head_has_no_content,
 }
@@ -99,7 +99,7 @@ fn too_long_content_is_refused(io: Io) {
     assert_eq!(client.read(ExpectedContent::Follows).text(), "x");
 }
 
-fn an_answer_comes_as_it_is_written(io: Io) {
+fn answer_is_streamed_as_written(io: Io) {
     let site = site();
     let folder = writable(&site, "signals");
     let go = folder.join("go");

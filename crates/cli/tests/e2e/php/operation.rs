@@ -13,13 +13,13 @@ on_usual! {
     errors_go_to_the_notices_with_the_request,
     a_script_may_end_in_capitals,
     a_folder_named_through_its_parent_has_scripts,
-    what_is_no_answer_is_a_502,
+    malformed_answer_is_a_502,
     a_client_that_goes_ends_its_program,
     one_child_serves_clients_of_all_cores,
     a_full_queue_refuses,
-    who_waits_too_long_is_told,
+    overdue_request_gets_an_error,
     a_pool_of_others_is_used,
-    a_pool_of_others_is_shared_with_them,
+    external_pool_is_shared_with_other_servers,
     nothing_is_left_behind,
 }
 
@@ -63,7 +63,7 @@ fn a_folder_named_through_its_parent_has_scripts(io: Io) {
     }
 }
 
-fn what_is_no_answer_is_a_502(io: Io) {
+fn malformed_answer_is_a_502(io: Io) {
     let site = site();
     write(
         &site,
@@ -165,7 +165,7 @@ fn a_full_queue_refuses(io: Io) {
     server.says("php: 2 requests, 1 refused, 0 given up");
 }
 
-fn who_waits_too_long_is_told(io: Io) {
+fn overdue_request_gets_an_error(io: Io) {
     let site = site();
     let go = writable(&site, "signals").join("go");
     let wait = format!("while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }}", go.display());
@@ -250,7 +250,7 @@ fn a_pool_of_others_is_used(io: Io) {
     }
 }
 
-fn a_pool_of_others_is_shared_with_them(io: Io) {
+fn external_pool_is_shared_with_other_servers(io: Io) {
     let site = site();
     write(&site, "x.php", "echo 'x', file_get_contents('php://input');");
     let socket = writable(&site, "run").join("php.sock");

@@ -9,10 +9,10 @@ use std::{fs, path::Path};
 on_usual! {
     each_host_has_its_user,
     php_fpm_does_as_well,
-    a_pool_stops_when_nobody_uses_it_and_starts_again,
+    idle_pool_stops_and_starts_again,
     more_pools_than_may_run_take_turns,
     a_pool_that_is_killed_is_started_by_the_next_request,
-    beyond_the_bound_requests_wait_and_are_told,
+    requests_beyond_bound_wait_and_get_an_error,
     each_pool_has_files_sent_out_of_its_own_folders,
 }
 
@@ -110,7 +110,7 @@ fn php_fpm_does_as_well(io: Io) {
     server.stops_clean();
 }
 
-fn a_pool_stops_when_nobody_uses_it_and_starts_again(io: Io) {
+fn idle_pool_stops_and_starts_again(io: Io) {
     if !is_there() {
         return;
     }
@@ -183,7 +183,7 @@ fn a_pool_that_is_killed_is_started_by_the_next_request(io: Io) {
     server.stops_clean();
 }
 
-fn beyond_the_bound_requests_wait_and_are_told(io: Io) {
+fn requests_beyond_bound_wait_and_get_an_error(io: Io) {
     if !is_there() {
         return;
     }

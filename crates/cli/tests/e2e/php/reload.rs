@@ -16,7 +16,7 @@ on_usual! {
     a_pool_of_a_new_user_comes_and_goes,
     so_does_one_of_php_fpm,
     the_servers_own_php_comes_changes_and_goes,
-    what_was_there_from_the_start_goes_too,
+    reload_removes_initial_pool,
     a_request_of_a_pool_that_goes_is_answered,
     every_instance_has_the_new_pools,
     the_first_other_user_takes_a_restart_unless_one_was_named,
@@ -202,7 +202,7 @@ fn the_servers_own_php_comes_changes_and_goes(io: Io) {
     loses_nothing(&server);
 }
 
-fn what_was_there_from_the_start_goes_too(io: Io) {
+fn reload_removes_initial_pool(io: Io) {
     if !is_there("php-fpm") {
         return;
     }

@@ -8,7 +8,7 @@ on_usual! {
     programs_run_and_are_never_sent,
     only_a_regular_file_with_the_name_is_a_program,
     a_folder_without_a_page_is_answered_by_its_program,
-    what_programs_are_told,
+    programs_get_request_variables,
     files_are_sent_from_allowed_folders,
 }
 
@@ -111,7 +111,7 @@ fn a_folder_without_a_page_is_answered_by_its_program(io: Io) {
     }
 }
 
-fn what_programs_are_told(io: Io) {
+fn programs_get_request_variables(io: Io) {
     let site = site();
     write(&site, "vars.php", "echo json_encode([$_SERVER, $_GET, $_POST, $_COOKIE]);");
     let Some(server) = serve(io, &site, &[]) else { return };

@@ -42,7 +42,7 @@ fn a_program_is_held_to_its_length() {
 }
 
 #[test]
-fn without_a_length_the_end_says_itself() {
+fn closing_ends_body_without_length() {
     let plain = head("Content-Type: a/b\n\n");
     let mut chunked = Body::new(&plain, Http11, Sent);
     assert_eq!(

@@ -98,7 +98,7 @@ fn descriptors_are_bounded() {
 }
 
 #[test]
-fn a_core_that_has_nothing_to_do_lets_go_when_it_ticks() {
+fn idle_core_releases_entries_at_tick() {
     let mut world = FilesWorld::bounded(options(|o| o.content_bytes_max = 10_000));
     let mut idle = CoreCache::new(world.cache.store().clone());
     for i in 0..10 {

@@ -4,7 +4,7 @@ use super::*;
 use std::os::unix::fs::symlink;
 
 #[test]
-fn a_root_behind_a_link_follows_it_within_the_time_of_a_recheck() {
+fn recheck_follows_link_to_new_root() {
     let (dir, root) = folder();
     let (current, next) = (root.with_file_name("current"), root.with_file_name("next"));
     let other = root.with_file_name("other");
