@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use vermeil::{Handle, Sleep};
+use vermeil::{BackOff, BackOffBounds, Handle, Sleep};
 
 use self::exchange::{Begin, LaneExchange, Spoken};
 use crate::error::LoadError;
@@ -28,9 +28,10 @@ use crate::{
     protocol::Protocol,
 };
 
-/// First and longest pause after a failed connection; the pause grows with consecutive failures.
-/// Guess: a user asks a refusing server a hundred times a second at first.
-const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// Pauses after a failed connection. The first pause lets a user ask a refusing server a hundred
+/// times per second at most. The longest pause bounds the time in which the user misses a recovery.
+const RETRY_PAUSES: BackOffBounds =
+    BackOffBounds::doubling(Duration::from_millis(10), Duration::from_secs(1));
 
 /// Runs `plan` to the end; `watch` may end the run early.
 ///
@@ -263,7 +264,7 @@ impl SimpleUser {
     async fn live(mut self, begins: Instant) {
         until(begins).await;
         self.context.user_is_there();
-        let mut pause = RETRY.0;
+        let mut pauses = BackOff::new(&RETRY_PAUSES);
         let mut last_end = Instant::now();
         while let Some((begin, count)) = self.next_begin(last_end).await {
             self.context.ledger.here().begun += count;
@@ -278,10 +279,9 @@ impl SimpleUser {
             }
             self.context.have_ended(count);
             match result.map_err(|(failure, _)| failure.fault) {
-                Ok(()) => pause = RETRY.0,
+                Ok(()) => pauses.reset(),
                 Err(Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) => {
-                    vermeil::sleep(pause).await;
-                    pause = (2 * pause).min(RETRY.1);
+                    vermeil::sleep(pauses.advance()).await;
                 }
                 Err(_) => {}
             }

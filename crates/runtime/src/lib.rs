@@ -152,8 +152,8 @@ pub use vermeil_io::{
 };
 pub use vermeil_queue::{ColorId, Colored, current_color};
 pub use vermeil_sched::{
-    CLASSES_MAX, Class, Classes, CoreIndex, Distance, HandlerIndex, Layout, Observe, PlanName, Policy,
-    TurnLimits, UnknownObserve, UnknownPolicy, control::TrialOptions, recording,
+    BackOff, BackOffBounds, CLASSES_MAX, Class, Classes, CoreIndex, Distance, HandlerIndex, Layout, Observe,
+    PlanName, Policy, TurnLimits, UnknownObserve, UnknownPolicy, control::TrialOptions, recording,
 };
 
 pub use runtime::{CoreLeft, Runtime, Stopped};

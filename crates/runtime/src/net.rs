@@ -27,6 +27,7 @@ use vermeil_io::{
     ConnectOptions, Connecting, Driver, ListenerKey, More, StreamKey, connect_tcp, connect_unix,
 };
 use vermeil_queue::Direction;
+use vermeil_sched::{BackOff, BackOffBounds};
 
 /// Lets this core's waits poll the network card for packets, for at most `up_to`, before the core
 /// sleeps until an interrupt; zero ends the polling. Affects all waits on this core; see
@@ -129,7 +130,8 @@ impl TcpListener {
 /// The first and the longest pause between attempts to enter the full queue of a UNIX listener,
 /// because the kernel does not report room in the queue. The limits of the wait: a connect enters
 /// at most 32 ms after there is room, and a long wait makes at most 32 attempts a second.
-const FULL_QUEUE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
+const FULL_QUEUE_PAUSES: BackOffBounds =
+    BackOffBounds::doubling(Duration::from_millis(1), Duration::from_millis(32));
 
 /// A connected socket. The driver of the core that uses the stream receives and sends; the first
 /// use on another core brings the stream along. A move costs some microseconds and one wake-up of
@@ -211,15 +213,14 @@ impl TcpStream {
     /// Off a core, or the error of connect(2): `NotFound` or `ConnectionRefused` if there is no
     /// listener.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
-        let mut pause = FULL_QUEUE_PAUSE.0;
+        let mut pauses = BackOff::new(&FULL_QUEUE_PAUSES);
         loop {
             match connect_unix(path) {
                 Ok(socket) => return Self::connected(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            sleep(pause).await;
-            pause = (2 * pause).min(FULL_QUEUE_PAUSE.1);
+            sleep(pauses.advance()).await;
         }
     }
 

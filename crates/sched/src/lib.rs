@@ -9,6 +9,7 @@
 //! (`flow`) of handlers, their placement (`plan`) and its control (`control`), and the form of
 //! recordings (`recording`). Knows no time, no I/O, no lock.
 
+mod back_off;
 mod budget;
 pub mod control;
 mod core_load;
@@ -30,6 +31,7 @@ mod steal;
 mod turn;
 mod warm_batch;
 
+pub use back_off::{BackOff, BackOffBounds};
 pub use budget::{Budget, Exploration, Sampler};
 pub use core_load::CoreLoad;
 pub use cost::{CostHint, HandlerCost, Interruptions, RunSample, StealCost};

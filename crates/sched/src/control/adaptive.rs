@@ -11,10 +11,11 @@
 
 use super::{ControlEvent, Controller, DecisionLog, Observation, Why};
 use crate::plan::{Move, Plan, PlanRules};
-use crate::{Budget, CoreIndex, HandlerIndex, Layout, Symmetry};
+use crate::{BackOff, BackOffBounds, Budget, CoreIndex, HandlerIndex, Layout, Symmetry};
 use load::SmoothedLoad;
 use plan_trial::{PlanTrial, TrialNext};
 use propose::Wins;
+use std::time::Duration;
 use watch::{LoadWatch, WatchFinding};
 
 mod load;
@@ -32,9 +33,9 @@ const LEARN_NS: u64 = 10_000_000;
 /// Events that a search needs, because with fewer events the rates are off by more than a tenth.
 const LEARN_EVENTS: u64 = 100;
 
-/// First and last interval between searches under a settled load, in nanoseconds; doubled in
-/// between, because costs change slowly.
-const RETRY_NS: (u64, u64) = (1_000_000_000, 64_000_000_000);
+/// First and last interval between searches under a settled load, doubled in between, because
+/// costs change slowly.
+const RETRY_PAUSES: BackOffBounds = BackOffBounds::doubling(Duration::from_secs(1), Duration::from_secs(64));
 
 /// The budget of regret: two percent of the time, and 20 ms at once, or two turns of a candidate
 /// if two turns take longer.
@@ -57,8 +58,8 @@ pub struct Adaptive {
     refuted: Vec<Plan>,
     wins: Wins,
     last_round_ns: Option<u64>,
-    /// Time to rest if there is nothing to do, in nanoseconds.
-    backoff_ns: u64,
+    /// Time to rest if there is nothing to do.
+    rests: BackOff,
     log: DecisionLog,
 }
 
@@ -83,7 +84,7 @@ impl Adaptive {
             refuted: Vec::new(),
             wins: Wins::default(),
             last_round_ns: None,
-            backoff_ns: RETRY_NS.0,
+            rests: BackOff::new(&RETRY_PAUSES),
             log: DecisionLog::default(),
         }
     }
@@ -153,7 +154,7 @@ impl Adaptive {
         };
         if matches!(next, TrialNext::Won(_)) {
             self.wins.add(now_ns);
-            self.backoff_ns = RETRY_NS.0;
+            self.rests.reset();
         }
         let moves = seen.placed.moves_to(&target);
         self.log.push(now_ns, event, &moves);
@@ -162,9 +163,9 @@ impl Adaptive {
     }
 
     fn rest(&mut self, now_ns: u64, seen: &Observation) -> Vec<Move> {
-        let retry_at_ns = now_ns.saturating_add(self.backoff_ns);
+        let retry_at_ns =
+            now_ns.saturating_add(u64::try_from(self.rests.advance().as_nanos()).unwrap_or(u64::MAX));
         self.phase = AdaptivePhase::Watching(LoadWatch::new(&self.load, seen, retry_at_ns));
-        self.backoff_ns = (2 * self.backoff_ns).min(RETRY_NS.1);
         Vec::new()
     }
 
@@ -179,7 +180,7 @@ impl Adaptive {
             WatchFinding::Shifted => {
                 self.log.push(now_ns, ControlEvent::Shifted, &[]);
                 self.refuted.clear();
-                self.backoff_ns = RETRY_NS.0;
+                self.rests.reset();
                 self.phase = AdaptivePhase::Learning(0);
             }
         }

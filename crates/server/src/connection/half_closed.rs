@@ -19,16 +19,17 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use vermeil::{More, Sleep};
+use vermeil::{BackOff, BackOffBounds, More, Sleep};
 use vermeil_io::PeerState;
 
 /// The first byte of every answer.
 const FIRST: &[u8] = b"H";
 
-/// The first and the longest pause between two checks whether the client has acknowledged. Guess: a
-/// round trip nearby; a program that runs in vain for half a second.
-const LOOK_FIRST: Duration = Duration::from_millis(2);
-const LOOK_MAX: Duration = Duration::from_millis(500);
+/// Pauses between two checks whether the client has acknowledged. The first pause covers the round
+/// trip of a client in the same town. The longest pause bounds the time for which a program runs in
+/// vain, at no more than two system calls per second and connection.
+const LOOK_PAUSES: BackOffBounds =
+    BackOffBounds::doubling(Duration::from_millis(2), Duration::from_millis(500));
 
 /// How long a program may stay silent amid its answer after the client has closed its sending side.
 const SILENT_MAX: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ const SILENT_MAX: Duration = Duration::from_secs(1);
 pub(super) struct HalfClosed {
     state: HalfClosedState,
     limit: Sleep,
-    pause: Duration,
+    pauses: BackOff,
     /// Whether the first byte of the next answer was sent.
     is_first_sent: bool,
 }
@@ -56,7 +57,12 @@ enum HalfClosedState {
 
 impl HalfClosed {
     pub(super) fn new() -> Self {
-        Self { state: HalfClosedState::Ask, limit: Sleep::unset(), pause: LOOK_FIRST, is_first_sent: false }
+        Self {
+            state: HalfClosedState::Ask,
+            limit: Sleep::unset(),
+            pauses: BackOff::new(&LOOK_PAUSES),
+            is_first_sent: false,
+        }
     }
 }
 
@@ -83,8 +89,7 @@ impl Connection {
                         if Pin::new(&mut half_closed.limit).poll(context).is_pending() {
                             return Poll::Pending;
                         }
-                        half_closed.limit.set(half_closed.pause);
-                        half_closed.pause = (half_closed.pause * 2).min(LOOK_MAX);
+                        half_closed.limit.set(half_closed.pauses.advance());
                     }
                     Ok(Ok(PeerState::Gone) | Err(_)) | Err(_) => return Poll::Ready(()),
                 },
@@ -95,7 +100,11 @@ impl Connection {
     fn set_state(&mut self, state: HalfClosedState) {
         if let Some(half_closed) = &mut self.half_closed {
             half_closed.state = state;
-            half_closed.limit.set(if state == HalfClosedState::Amid { SILENT_MAX } else { LOOK_FIRST });
+            half_closed.limit.set(if state == HalfClosedState::Amid {
+                SILENT_MAX
+            } else {
+                LOOK_PAUSES.initial
+            });
         }
     }
 

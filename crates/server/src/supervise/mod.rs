@@ -7,12 +7,11 @@
 //! only job and the service manager restarts as well.
 //!
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
-//! reloading), `instance_handle` (a process), `aggregate` (the weight for balancers), `backoff`,
+//! reloading), `instance_handle` (a process), `aggregate` (the weight for balancers),
 //! `shutdown_deadline`. Orders and answers, and the other side, are in `instance/`. Tested through
 //! the binary (`crates/cli/tests/e2e/instances.rs`).
 
 mod aggregate;
-mod backoff;
 mod instance_handle;
 mod shutdown_deadline;
 mod supervisor;

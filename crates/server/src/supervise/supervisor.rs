@@ -5,10 +5,7 @@
 //! a configuration that is about to be replaced. Tested through the binary
 //! (`crates/cli/tests/e2e/instances.rs`).
 
-use super::{
-    backoff::BackOff,
-    instance_handle::{InstanceHandle, StartFailure},
-};
+use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
     address::ListenAddr,
     balance::{Balancing, Changeover},
@@ -42,6 +39,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil::{BackOff, BackOffBounds};
 
 /// Time limit for an instance to prepare a configuration, and again to switch to it. Guess: a
 /// hundred thousand hosts are read in one second.
@@ -49,6 +47,15 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time limit for a status: a fifth of a second, and a second for a stalled core.
 const STATUS_PATIENCE: Duration = Duration::from_secs(3);
+
+/// An instance that lived this long was sound, so the next restart is immediate again. The age is
+/// the longest pause, so an instance that keeps ending runs at least half of the time.
+const SOUND_LIFE: Duration = RESTART_PAUSES.longest;
+
+/// Pauses before restarts. After a repair the operator waits ten seconds at most, and a start in
+/// ten seconds is a negligible load, because a start takes about a tenth of a second.
+const RESTART_PAUSES: BackOffBounds =
+    BackOffBounds::at_once_then(Duration::from_millis(100), Duration::from_secs(10));
 
 /// Stack of the thread that waits for an instance. Guess: four times the use of a debug build.
 const STACK_BYTES: usize = 256 << 10;
@@ -185,7 +192,7 @@ impl Supervisor {
     ) -> Option<ExitStatus> {
         // Inherited by the instance, which logs a failure itself.
         take_place(&member.instance);
-        let mut back_off = BackOff::default();
+        let mut pauses = BackOff::new(&RESTART_PAUSES);
         let mut is_first = true;
         loop {
             let since = Instant::now();
@@ -212,7 +219,10 @@ impl Supervisor {
             if self.is_stopping() {
                 return last;
             }
-            let pause = back_off.pause_after(since.elapsed());
+            if since.elapsed() >= SOUND_LIFE {
+                pauses.reset();
+            }
+            let pause = pauses.advance();
             let when = match pause {
                 Duration::ZERO => "starting another".to_owned(),
                 pause => format!("starting another in {} ms", pause.as_millis()),

@@ -14,7 +14,7 @@ use super::{
     launch::{self, Hearing, described},
     pool_registry::{Changes, PoolRegistry},
     pool_spec::PoolKey,
-    supervise::{PAUSE, STEADY},
+    supervise::{RESTART_PAUSES, STEADY},
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
@@ -33,6 +33,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil::BackOff;
 use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent};
 
 /// Time that a pool may run before it is drained because another pool needs its slot and no pool is
@@ -79,7 +80,7 @@ pub(super) struct DemandPool {
     profile: ProfileId,
     life: PoolLife,
     /// Pause before the next restart after the pool has ended by itself.
-    pause: Duration,
+    pauses: BackOff,
 }
 
 impl DemandPool {
@@ -91,7 +92,16 @@ impl DemandPool {
         profile: ProfileId,
     ) -> Self {
         let (name, idle_stop) = (key.name(), key.idle_stop());
-        Self { php, number, name, idle_stop, plan, profile, life: PoolLife::Stopped, pause: PAUSE.0 }
+        Self {
+            php,
+            number,
+            name,
+            idle_stop,
+            plan,
+            profile,
+            life: PoolLife::Stopped,
+            pauses: BackOff::new(&RESTART_PAUSES),
+        }
     }
 }
 
@@ -304,8 +314,10 @@ impl DemandWatch {
             if let Some(count) = count {
                 count.fetch_add(1, Ordering::Relaxed);
             }
-            pool.pause = if since >= STEADY { PAUSE.0 } else { pool.pause };
-            let (name, pause_ms) = (&pool.name, pool.pause.as_millis());
+            if since >= STEADY {
+                pool.pauses.reset();
+            }
+            let (name, pause_ms) = (&pool.name, pool.pauses.peek().as_millis());
             let line = match always_runs {
                 true => format!("php: the pool {name} {how}; starting it again in {pause_ms} ms"),
                 false => format!(
@@ -318,7 +330,7 @@ impl DemandWatch {
                 self.waiting.push_back(number);
             }
         } else {
-            pool.pause = PAUSE.0;
+            pool.pauses.reset();
         }
         pool.php.pool.set_stopped();
     }
@@ -444,7 +456,6 @@ impl DemandWatch {
 impl DemandPool {
     /// Postpones the next start by the pause, and doubles the pause.
     fn rest(&mut self) {
-        self.life = PoolLife::Pausing(Instant::now() + self.pause);
-        self.pause = (2 * self.pause).min(PAUSE.1);
+        self.life = PoolLife::Pausing(Instant::now() + self.pauses.advance());
     }
 }

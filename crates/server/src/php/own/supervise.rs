@@ -31,11 +31,13 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil::{BackOff, BackOffBounds};
 use vermeil_fastcgi::request;
 use vermeil_spawn::{Channel, ProgramEvent};
 
 /// The pause before the first restart, and the longest pause: each end doubles the pause.
-pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+pub(super) const RESTART_PAUSES: BackOffBounds =
+    BackOffBounds::doubling(Duration::from_millis(50), Duration::from_secs(10));
 
 /// A pool that lived this long was sound, so the next pause is the shortest again.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
@@ -212,7 +214,7 @@ enum WakeReason {
 
 impl PoolWatch {
     fn run(&mut self) {
-        let mut pause = PAUSE.0;
+        let mut pauses = BackOff::new(&RESTART_PAUSES);
         loop {
             let began = Instant::now();
             let ended = self.one_life();
@@ -223,14 +225,14 @@ impl PoolWatch {
                 return;
             }
             if began.elapsed() >= STEADY {
-                pause = PAUSE.0;
+                pauses.reset();
             }
+            let pause = pauses.advance();
             let line = format_args!("php: the pool {ended}; starting it again in {} ms", pause.as_millis());
             self.notices.say(NoticeKind::ProgramFailed, line);
             if let WakeReason::Stop = self.wait(None, Some(pause)) {
                 return;
             }
-            pause = (2 * pause).min(PAUSE.1);
             self.restarts.fetch_add(1, Ordering::Relaxed);
         }
     }
