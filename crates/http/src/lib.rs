@@ -15,6 +15,7 @@
 //! cut*. A prefix of the input gives either "more" or exactly the verdict of the whole.
 //! `tests/corpus/` checks the rule on every cut of a corpus, and on cuts of its mutations.
 
+pub mod basic;
 pub mod body;
 pub mod conditions;
 pub mod conversation;

@@ -52,6 +52,8 @@ statuses! {
     PermanentRedirect = 308 "Permanent Redirect",
     /// 400
     BadRequest = 400 "Bad Request",
+    /// 401
+    Unauthorized = 401 "Unauthorized",
     /// 403
     Forbidden = 403 "Forbidden",
     /// 404

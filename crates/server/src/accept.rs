@@ -122,7 +122,7 @@ struct ClientIsFull;
 /// Counts a connection for its client. Returns `None` if clients have no bound.
 fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
     core_context::with(|local| {
-        let Some(max) = local.server.client_bound.connections_max else { return Ok(None) };
+        let Some(max) = local.server.clients.bound.connections_max else { return Ok(None) };
         // The header of the PROXY protocol names the client.
         let proxies = local.hosts.hosts().proxies();
         if !proxies.listeners.is_empty()

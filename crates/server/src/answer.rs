@@ -7,10 +7,12 @@
 
 mod by_rules;
 mod folder;
+mod gate;
 mod limit_notice;
 
 pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
 pub(crate) use folder::by_unopened_folder;
+pub(crate) use gate::{Challenge, RateWait, check_other};
 pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
@@ -79,6 +81,10 @@ pub(crate) enum Deferred {
     Alias(Met, Vec<u8>),
     /// A page of the host answers an error.
     ErrorPage(Box<ErrorPageCall>),
+    /// The client must wait, because its requests come faster than its rate.
+    Wait(RateWait),
+    /// The password must be checked where waiting is allowed.
+    Password(Box<Challenge>),
     /// The folder must be read.
     List(ListingTask),
     /// The head is in the output, and these pieces follow it.
@@ -147,12 +153,18 @@ pub(crate) fn answer(
             return Answer::Ready(sent);
         }
     }
+    // After the redirect to HTTPS, because a password must not be asked for without TLS.
+    if local.hosts.hosts().is_guarded(host)
+        && let Some(answer) = gate::check(local, host, request, head, out)
+    {
+        return answer;
+    }
     if !local.hosts.hosts().host(host).rules.routes.is_empty()
         && let Some(answer) = routed(local, host, request, head, out)
     {
         return answer;
     }
-    if let Some(call) = GatewayRequest::of(local, host, request) {
+    if let Some(call) = GatewayRequest::of(local, host, request, head.asked(request)) {
         return Answer::Slow(Deferred::Program(call));
     }
     files(local, host, request, *head, out)
@@ -190,16 +202,22 @@ pub(crate) fn index_program(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
+    if let Some(answer) = check_other(local, host, script, request, head, out) {
+        return answer;
+    }
     // Programs are rare enough for a copy of the reference.
     let met = local.hosts.met(host);
     let Host { rules, name, .. } = met.host();
-    let call = match rules.run_by(script, head.asked(request)) {
+    let asked = head.asked(request);
+    let call = match rules.run_by(script, asked) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
-        RunBy::Php => GatewayRequest::of_index(local, host, request, script),
-        RunBy::Cgi => GatewayRequest::of_cgi(local, host, request).map(|call| call.for_cgi(script.into())),
+        RunBy::Php => GatewayRequest::of_index(local, host, request, asked, script),
+        RunBy::Cgi => {
+            GatewayRequest::of_cgi(local, host, request, asked).map(|call| call.for_cgi(script.into()))
+        }
         RunBy::Nothing => None,
     };
-    match call {
+    match call.map(|call| call.with_user_of(local, host, request, asked, script)) {
         Some(call) => Answer::Slow(Deferred::Program(call)),
         None => error(local, Status::Forbidden, b"", head, out),
     }
@@ -269,7 +287,7 @@ fn routed(
     }
     Some(match &route.action {
         Action::Files => return None,
-        Action::Cgi => match GatewayRequest::of_cgi(local, host, request) {
+        Action::Cgi => match GatewayRequest::of_cgi(local, host, request, head.asked(request)) {
             Some(call) => Answer::Slow(Deferred::Program(call)),
             None => error(local, Status::NotFound, b"", head, out),
         },

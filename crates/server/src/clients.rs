@@ -4,6 +4,7 @@
 //! at its begin and end, and no request takes a lock. Without a bound the server counts nothing.
 //! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
 
+use crate::access::BUCKETS;
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use std::{
@@ -28,17 +29,19 @@ pub struct ClientBound {
     pub connections_max: Option<usize>,
     /// Bits of an IPv6 address that tell clients apart. See [`CLIENT_IPV6_PREFIX`].
     pub ipv6_prefix: u8,
+    /// Clients whose requests are counted for rates.
+    pub rated_max: usize,
 }
 
 impl Default for ClientBound {
     fn default() -> Self {
-        Self { connections_max: None, ipv6_prefix: CLIENT_IPV6_PREFIX }
+        Self { connections_max: None, ipv6_prefix: CLIENT_IPV6_PREFIX, rated_max: BUCKETS }
     }
 }
 
 impl ClientBound {
     /// The address under which a client is counted.
-    fn client(self, addr: IpAddr) -> IpAddr {
+    pub(crate) fn client(self, addr: IpAddr) -> IpAddr {
         match addr.to_canonical() {
             IpAddr::V6(addr) => {
                 let host_bits = 128_u32.saturating_sub(self.ipv6_prefix.into());

@@ -7,6 +7,8 @@
 //! still change queued pages. Between parts the core's other colors run. Tested through the binary
 //! (`crates/cli/tests`).
 
+mod clients;
+
 use crate::{
     alias,
     answer::{
@@ -71,6 +73,10 @@ async fn give(
             Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, *head).await?,
             Deferred::Status(form) => status(connection, form, *head).await?,
             Deferred::List(job) => listed(connection, job, *head).await?,
+            Deferred::Wait(wait) => clients::after_wait(connection, wait, &acting.head, head).await?,
+            Deferred::Password(challenge) => {
+                clients::after_password(connection, *challenge, &acting.head, head).await?
+            }
             Deferred::Try(host) => {
                 try_files::answer(connection, &acting.parsed(&limits), *head, host).await?
             }

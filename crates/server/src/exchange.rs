@@ -32,6 +32,50 @@ pub(crate) struct AnswerHead {
     /// The first route to try: behind the route that rewrote the path, if there is one.
     pub(crate) routes_from: u32,
     pub(crate) strict: StrictTransport,
+    /// The checks of clients that the request has passed.
+    pub(crate) passed: PassedChecks,
+}
+
+/// The checks of clients (`answer/gate.rs`) that a request has passed, by the number of their rules
+/// in the host. A request meets two rules at most: of its path, and of the file that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PassedChecks([(u32, PassedCheck); 2]);
+
+/// The checks of one rule that a request has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PassedCheck {
+    /// None.
+    Nothing,
+    /// The rate. The network is checked again, and a password is remembered.
+    Rate,
+    /// All checks.
+    All,
+}
+
+impl PassedChecks {
+    pub(crate) const NONE: Self = Self([(0, PassedCheck::Nothing); 2]);
+
+    /// The passed checks of a rule.
+    pub(crate) fn of(self, rule: u32) -> PassedCheck {
+        self.0
+            .into_iter()
+            .filter(|(known, _)| *known == rule)
+            .map(|(_, passed)| passed)
+            .max()
+            .unwrap_or(PassedCheck::Nothing)
+    }
+
+    /// Notes that the request has passed checks of a rule.
+    pub(crate) fn note(&mut self, rule: u32, passed: PassedCheck) {
+        let Self([first, second]) = self;
+        if first.0 != rule {
+            std::mem::swap(first, second);
+        }
+        if first.0 != rule {
+            *first = (rule, PassedCheck::Nothing);
+        }
+        first.1 = first.1.max(passed);
+    }
 }
 
 /// Whether the answer tells the browser to use HTTPS alone (RFC 6797).
@@ -78,6 +122,7 @@ impl AnswerHead {
         rules: None,
         routes_from: 0,
         strict: StrictTransport::Unsaid,
+        passed: PassedChecks::NONE,
     };
 
     pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
@@ -96,6 +141,7 @@ impl AnswerHead {
             rules: None,
             routes_from: 0,
             strict: StrictTransport::Unsaid,
+            passed: PassedChecks::NONE,
         }
     }
 }

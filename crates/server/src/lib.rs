@@ -11,6 +11,7 @@
 //! [`supervise`] know all.
 
 mod accept;
+pub mod access;
 mod address;
 mod admission;
 mod admission_control;
@@ -77,6 +78,7 @@ pub mod supervise;
 mod tls;
 mod trace;
 mod try_files;
+mod turns;
 mod user;
 
 pub use address::{Client, ListenAddr, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};

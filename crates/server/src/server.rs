@@ -5,6 +5,7 @@
 //! cache lines.
 
 use crate::{
+    access::{Passwords, RateTable},
     balance::Balancing,
     clients::{ClientBound, Clients, Visit},
     control_client::StatusForm,
@@ -33,7 +34,7 @@ pub(crate) struct Server {
     pub(crate) timeouts: Timeouts,
     pub(crate) connections_max: usize,
     pub(crate) wait_max: Duration,
-    pub(crate) client_bound: ClientBound,
+    pub(crate) clients: ClientRules,
     pub(crate) busy_poll: BusyPoll,
     pub(crate) notices: Arc<Notices>,
     pub(crate) balancing: Arc<Balancing>,
@@ -41,6 +42,29 @@ pub(crate) struct Server {
     /// Set once a listener speaks TLS.
     pub(crate) tls: Option<Arc<ServerTls>>,
     life: Arc<ServerLife>,
+}
+
+/// What the server knows about clients, beside the rules of hosts.
+#[derive(Clone)]
+pub(crate) struct ClientRules {
+    pub(crate) bound: ClientBound,
+    pub(crate) rates: Arc<RateTable>,
+    pub(crate) passwords: Arc<Passwords>,
+}
+
+impl ClientRules {
+    fn new(bound: ClientBound) -> Self {
+        Self { bound, rates: Arc::new(RateTable::new(bound.rated_max)), passwords: Arc::default() }
+    }
+
+    /// The same with another configuration. A table of another size begins empty.
+    fn with(&self, bound: ClientBound) -> Self {
+        let rates = match bound.rated_max == self.bound.rated_max {
+            true => self.rates.clone(),
+            false => Arc::new(RateTable::new(bound.rated_max)),
+        };
+        Self { bound, rates, passwords: self.passwords.clone() }
+    }
 }
 
 /// The source of the status that the server answers as a page.
@@ -98,7 +122,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             wait_max: options.wait_max,
-            client_bound: options.clients,
+            clients: ClientRules::new(options.clients),
             busy_poll: options.busy_poll,
             notices,
             balancing,
@@ -129,7 +153,7 @@ impl Server {
             timeouts: options.timeouts,
             connections_max,
             wait_max: options.wait_max,
-            client_bound: options.clients,
+            clients: self.clients.with(options.clients),
             busy_poll: options.busy_poll,
             notices: self.notices.clone(),
             balancing: self.balancing.clone(),
@@ -240,7 +264,7 @@ impl Server {
     /// Counts a connection from `addr`. If the client holds `connections_max` connections already,
     /// returns `None` and logs a notice.
     pub(crate) fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
-        let visit = self.life.clients.enter(addr, self.client_bound, connections_max);
+        let visit = self.life.clients.enter(addr, self.clients.bound, connections_max);
         if visit.is_none() {
             let addr = addr.to_canonical();
             self.notices.say(

@@ -11,7 +11,7 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
-    core_context::{self},
+    core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
     files::{EntryHandle, EntryOutcome, Site},
     gateway::{self},
@@ -105,7 +105,10 @@ impl Tried<'_> {
                 let location = gateway::encoded(self.target);
                 Some(answer::redirect(local, &location, request.target.query, head, out))
             }
-            EntryOutcome::File(_) => Some(answer::resolved(local, request, handle, head, out)),
+            EntryOutcome::File(_) => Some(match self.refused_client(local, out) {
+                Some(answer) => answer,
+                None => answer::resolved(local, request, handle, head, out),
+            }),
             EntryOutcome::Program { script } => {
                 let host = local.hosts.hosts().find_at(request.host, head.visitor.at);
                 Some(match host {
@@ -113,12 +116,20 @@ impl Tried<'_> {
                     None => answer::error(local, Status::NotFound, b"", head, out),
                 })
             }
-            EntryOutcome::Listing { .. } if is_folder => {
-                Some(answer::found_by_files(local, site, request, handle, head, out))
-            }
+            EntryOutcome::Listing { .. } if is_folder => Some(match self.refused_client(local, out) {
+                Some(answer) => answer,
+                None => answer::found_by_files(local, site, request, handle, head, out),
+            }),
             EntryOutcome::Forbidden if is_folder => Some(answer::resolved(local, request, handle, head, out)),
             _ => None,
         })
+    }
+
+    /// The answer, if the rules about clients for the candidate do not let the request in.
+    fn refused_client(&self, local: &mut CoreContext, out: &mut Vec<u8>) -> Option<Answer> {
+        let Self { request, head, target, .. } = *self;
+        let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
+        answer::check_other(local, host, target, request, head, out)
     }
 
     /// Whether the candidate is the folder of a request without a slash at its end. The links of a

@@ -90,6 +90,7 @@ impl ServeArgs {
             clients: ClientBound {
                 connections_max: self.limits.client_connections_max,
                 ipv6_prefix: self.limits.client_ipv6_prefix,
+                ..ClientBound::default()
             },
             wait_max: self.limits.wait_max.into(),
         })
@@ -109,6 +110,7 @@ impl ServeArgs {
             sends: HostSends::default(),
             routes: self.cgi.routes(),
             tries: Vec::new(),
+            guard: None,
             answers: AnswerRules::default(),
             https: HttpsUse::Optional,
         }

@@ -38,6 +38,11 @@ fn explanation_names_host_route_and_file() {
         action = "rewrite"
         to = "/{1}"
         [[host.route]]
+        prefix = "/limited"
+        action = "files"
+        access.allow = ["10.0.0.0/8"]
+        access.rate = { requests = 1 }
+        [[host.route]]
         prefix = "/docs"
         action = "files"
         root = "docs"
@@ -52,6 +57,10 @@ fn explanation_names_host_route_and_file() {
         (
             "http://a.example/secret/x",
             vec!["host: a.example", "path: /secret/x", "route 1 (/secret*): matches", "answer: 403 by deny"],
+        ),
+        (
+            "http://a.example/limited/x",
+            vec!["access: the client's network (else 403), the client's rate (else 429)"],
         ),
         ("http://a.example/old/x?y", vec!["answer: 301 to /new/x"]),
         (
@@ -77,7 +86,7 @@ fn explanation_names_host_route_and_file() {
                 "answer: the file",
             ],
         ),
-        ("/docs/a.txt", vec!["route 4 (/docs*): matches", "docs/a.txt (text/plain"]),
+        ("/docs/a.txt", vec!["route 5 (/docs*): matches", "docs/a.txt (text/plain"]),
         ("/post", vec!["route 2 (/post): covers the path, but a condition does not hold", "answer: PHP"]),
         ("/a%00", vec!["path: refused: 400"]),
     ] {

@@ -4,6 +4,7 @@
 //! One module per subject; each test's name is its claim. Leaves out behaviour that is testable
 //! without sockets (parsing, conditions, ranges: `vermeil-http`), except for a sample.
 
+mod access;
 mod balance;
 mod balancers;
 mod bounds;

@@ -8,7 +8,7 @@
 //! `gateway/tests/variables.rs`.
 
 use crate::{
-    path,
+    basic, path,
     request::{Request, Target},
 };
 use std::{
@@ -187,6 +187,9 @@ pub struct Invocation<'a> {
     /// Bytes of the content that the program will get; nothing if the request has none. Content
     /// that came in chunks must have been counted before: programs read by length.
     pub content_length: Option<u64>,
+    /// The user whose password the server has checked. The program then gets no `Authorization`
+    /// (RFC 3875 §4.1.18).
+    pub user: Option<&'a [u8]>,
     /// Name and version of this server.
     pub software: &'a str,
 }
@@ -215,7 +218,11 @@ impl Invocation<'_> {
         put(b"REDIRECT_STATUS", b"200");
         self.connection(&mut put);
         self.content(&mut put);
-        fields(request, &mut put);
+        if let Some(user) = self.user {
+            put(b"AUTH_TYPE", basic::SCHEME.as_bytes());
+            put(b"REMOTE_USER", user);
+        }
+        fields(request, self.user.is_some(), &mut put);
     }
 
     fn connection(&self, put: &mut impl FnMut(&[u8], &[u8])) {
@@ -281,7 +288,7 @@ const WITHHELD: [&[u8]; 11] = [
     b"upgrade",
 ];
 
-fn fields(request: &Request<'_>, put: &mut impl FnMut(&[u8], &[u8])) {
+fn fields(request: &Request<'_>, is_authenticated: bool, put: &mut impl FnMut(&[u8], &[u8])) {
     if let Some(host) = request.host {
         put(b"HTTP_HOST", host);
     }
@@ -291,6 +298,9 @@ fn fields(request: &Request<'_>, put: &mut impl FnMut(&[u8], &[u8])) {
     while let Some((name, value)) = fields.next() {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         let is_plain = name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if is_authenticated && is(b"authorization") {
+            continue;
+        }
         if !is_plain || WITHHELD.into_iter().any(is) || seen.iter().any(|&other| is(other)) {
             continue;
         }

@@ -90,6 +90,7 @@ fn asking<'a>(call: &'a GatewayRequest, shared: &'a ProgramsShared) -> Asking<'a
         options: &call.answering.options,
         content: call.content,
         name: call.name,
+        user: call.user.as_deref(),
         spools: &shared.spools,
         errors: &shared.errors,
     }

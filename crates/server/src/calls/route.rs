@@ -148,6 +148,13 @@ impl RouteSearch<'_> {
             _ => return Ok(self.as_file(handle)),
         };
         let Self { connection, request, head, .. } = self;
+        let refused_by_guard = core_context::with(|local| {
+            let out = &mut connection.output;
+            answer::check_other(local, call.host.id(), &script, request, *head, out)
+        });
+        if let Some(answer) = refused_by_guard {
+            return Ok(RequestRoute::File(answer));
+        }
         Ok(match rules.run_by(&script, head.asked(request)) {
             RunBy::Php => RequestRoute::Program(FoundProgram { script, path_info: Vec::new() }),
             RunBy::Cgi => RequestRoute::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),

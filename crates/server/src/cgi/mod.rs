@@ -6,8 +6,8 @@
 //!                                                                checked, content out
 //! ```
 //!
-//! Reading order: [`CgiOptions`], `start` (the profiles for the spawner), `find`, `run`, `turns`
-//! (which program may run next), `spawning` (one core's channel to the spawner), `pipes`. The parts
+//! Reading order: [`CgiOptions`], `start` (the profiles for the spawner), `find`, `run`,
+//! `spawning` (one core's channel to the spawner), `pipes`. The parts
 //! shared with PHP are in `gateway`. Leaves out the arguments of "indexed" queries (RFC 3875 §4.4),
 //! because with those a client chooses a program's options (CVE-2012-1823). Tested with real
 //! programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
@@ -18,7 +18,6 @@ mod pipes;
 mod run;
 mod spawning;
 mod start;
-mod turns;
 
 pub(crate) use spawning::{install, watch};
 pub(crate) use start::CgiError;
@@ -30,6 +29,7 @@ use crate::{
     gateway::{Asking, Broken, Relayed},
     hosts::{Action, Asked, Rules},
     settings::cgi::{CgiOptions, HostPrograms, Nph},
+    turns::{HostNumber, HostTurns},
 };
 use bytes::Bytes;
 use find::{Looked, LookupWait, ProgramLookup};
@@ -41,7 +41,6 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
-use turns::{HostNumber, ProgramTurns};
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_spawn::ProfileId;
@@ -50,7 +49,7 @@ use vermeil_spawn::ProfileId;
 #[derive(Debug)]
 pub(crate) struct Cgi {
     options: CgiOptions,
-    turns: Arc<ProgramTurns>,
+    turns: Arc<HostTurns>,
     /// The sites of the configuration. During a reload, also the sites of the old configuration.
     sites: RwLock<ProgramSites>,
     /// The number of the next site.

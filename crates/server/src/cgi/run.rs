@@ -9,7 +9,6 @@ use super::{
     Cgi, CgiSite, Nph, nph,
     pipes::{self, AllWritten, ProgramPipes},
     spawning::SpawnedProgram as Process,
-    turns::ProgramTurn,
 };
 use crate::{
     connection::Connection,
@@ -18,6 +17,7 @@ use crate::{
         Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead, ProgramReader,
         Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
     },
+    turns::{HostTurn, WaitingFull},
 };
 use std::{
     ffi::OsStr, future::poll_fn, os::unix::ffi::OsStrExt as _, path::Path, pin::pin, sync::Arc, task::Poll,
@@ -83,9 +83,9 @@ impl CgiRun<'_> {
     }
 
     /// Waits for a turn, until the timeout expires or the client goes.
-    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<ProgramTurn, Failure> {
+    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<HostTurn, Failure> {
         let mut waiting = self.cgi.turns.ask(self.site.number);
-        let full = |full: super::turns::WaitingFull| Failure::QueueFull(full.waiting);
+        let full = |full: WaitingFull| Failure::QueueFull(full.waiting);
         // Usually there is a turn at once, and no timer is needed.
         let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
         if let Poll::Ready(turn) = first {
@@ -106,7 +106,7 @@ impl CgiRun<'_> {
         &self,
         content: &RequestBody,
         link: &ClientLink,
-        turn: ProgramTurn,
+        turn: HostTurn,
     ) -> Result<(Process, ProgramPipes), Failure> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
@@ -139,6 +139,7 @@ impl CgiRun<'_> {
             uri: self.asking.uri,
             link,
             content_length: content.bytes(),
+            user: self.asking.user,
             software: "vermeil",
         };
         invocation.variables(|name, value| {

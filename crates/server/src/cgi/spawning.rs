@@ -5,8 +5,8 @@
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
-use super::turns::ProgramTurn;
 use crate::log::{NoticeKind, Notices};
+use crate::turns::HostTurn;
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -36,7 +36,7 @@ struct SpawnSlot {
     waker: Option<Waker>,
     /// Whether a task waits for the program or uses the output.
     is_awaited: bool,
-    _turn: ProgramTurn,
+    _turn: HostTurn,
 }
 
 enum SpawningState {
@@ -49,7 +49,7 @@ enum SpawningState {
 
 impl Spawning {
     /// Requests a program.
-    fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: ProgramTurn) -> Result<JobId, SpawnError> {
+    fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
         let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
         self.slots.insert(job, slot);
@@ -159,7 +159,7 @@ pub(crate) struct SpawnedProgram {
 
 impl SpawnedProgram {
     /// Requests a program. The slot holds `turn` until the program has ended.
-    pub(crate) fn ask(request: ProgramRequest, stdio: Stdio, turn: ProgramTurn) -> Result<Self, SpawnError> {
+    pub(crate) fn ask(request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<Self, SpawnError> {
         with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: ProgramFate::Kill })
     }
 

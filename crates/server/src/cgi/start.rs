@@ -6,13 +6,11 @@
 //! before hosts use the site, and removed after the last host is gone. Leaves out starting the
 //! spawner (`programs/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
 
-use super::{
-    Cgi, CgiOptions, CgiSite, SiteKey,
-    turns::{HostNumber, ProgramTurns},
-};
+use super::{Cgi, CgiOptions, CgiSite, SiteKey};
 use crate::{
     hosts::{Action, Hosts},
     options::ServeOptions,
+    turns::{HostNumber, HostTurns},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -88,7 +86,7 @@ impl PreparedCgi {
     pub(crate) fn share(self) -> Arc<Cgi> {
         let Self { options, sites, null } = self;
         Arc::new(Cgi {
-            turns: ProgramTurns::new(options.bounds),
+            turns: HostTurns::new(options.bounds),
             numbers: AtomicUsize::new(sites.len()),
             requests: AtomicU64::new(0),
             failed: AtomicU64::new(0),

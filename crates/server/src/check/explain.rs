@@ -8,7 +8,7 @@ use super::plan::{PlaceOf, ServePlan};
 use crate::{
     files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions},
     gateway::encoded,
-    hosts::{Action, Asked, Host, HostId, Path as RequestPath, Route, RunBy},
+    hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy},
     options::ServeOptions,
 };
 use std::{fmt::Write as _, sync::Arc};
@@ -111,6 +111,7 @@ impl Explanation<'_> {
         let options = self.options;
         let Host { rules, name, .. } = options.hosts.host(self.host);
         let asked = Asked { request: Some(request), peer: None, first };
+        self.access(rules.guard_at(path, asked).map(|(_, guard)| guard));
         if let Some((number, route)) = rules.refusal(path, asked) {
             let place = PlaceOf(route);
             if let Action::Deny(status) = route.action {
@@ -145,6 +146,20 @@ impl Explanation<'_> {
         }
         self.files(asked, path);
         None
+    }
+
+    /// The rules about clients.
+    fn access(&mut self, guard: Option<&Guard>) {
+        let Some(guard) = guard else { return };
+        let parts = [
+            (!guard.allow.is_empty() || !guard.deny.is_empty()).then_some("the client's network (else 403)"),
+            guard.rate.as_ref().map(|_| "the client's rate (else 429)"),
+            guard.realm.as_ref().map(|_| "name and password (else 401)"),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            self.say(format_args!("access: {}", parts.join(", ")));
+        }
     }
 
     /// What the route does. Returns the rewritten target.

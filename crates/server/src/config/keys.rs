@@ -10,7 +10,7 @@ use super::{
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
-    CLIENT_IPV6_PREFIX, IoChoice,
+    CLIENT_IPV6_PREFIX, IoChoice, access,
     control_socket::ControlTarget,
     files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     hosts::Unknown,
@@ -23,7 +23,7 @@ use crate::{
         tls::{HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
     },
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 use vermeil_http::limits;
 use vermeil_io::Pages;
 use vermeil_topology::{CoreSelection, InstanceSelection};
@@ -188,6 +188,9 @@ table! {
         /// The number of leading bits of an IPv6 address that identify a client: 64 is the network
         /// of a customer, 128 a single address.
         client_ipv6_prefix: u64 = u64::from(CLIENT_IPV6_PREFIX); from 16, to 128,
+        /// The clients whose requests are counted for rates (`access`), 16 bytes of memory each.
+        /// When there are more clients, those with the fewest recent requests are forgotten.
+        rated_clients_max: u64 = access::BUCKETS as u64; from 512, to 1 << 26,
         /// The longest time that a connection may wait to be accepted. Under overload, the server
         /// keeps the queue short enough for this time. Connections that waited twice as long are
         /// refused with 503, if a refusal costs much less than an answer.
@@ -368,6 +371,8 @@ table! {
         php: FlagOr<HostPhpTable> = FlagOr::Flag(false),
         /// The user and the bounds of this host's CGI programs, where they differ from `[cgi]`.
         cgi: Option<HostCgiTable> = None,
+        /// The clients of the host: networks, users with passwords, rates.
+        access: Option<At<AccessTable>> = None,
         /// Paths that are not served as files. The first matching route counts; a path without a
         /// matching route is a file.
         route: Vec<At<RouteTable>> = Vec::new(),
@@ -449,6 +454,53 @@ table! {
         /// Fields that the answers of this route get beside their own, as with `add_headers` of the
         /// host.
         add_headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// The clients of the route. Keys that are not set are those of the host.
+        access: Option<At<AccessTable>> = None,
+    }
+}
+
+table! {
+    /// The clients that a host or a route lets in. The checks come in the order of the keys. The
+    /// rules of a path are those of the route that answers, and of the host for keys that this
+    /// route does not set. `[host.route.access]` stands below its `[[host.route]]`.
+    pub(super) struct AccessTable {
+        /// The clients that are let in, by address or network, as in `from` of a route: for example
+        /// `["10.0.0.0/8", "::1"]`. Without the key: all clients. Other clients get 403.
+        allow: Option<At<Vec<At<String>>>> = None,
+        /// Clients that are not let in, although `allow` has them: for example `["10.1.0.0/16"]`.
+        deny: Option<At<Vec<At<String>>>> = None,
+        /// How often a client may ask.
+        rate: Option<At<RateKeys>> = None,
+        /// The file of the users and their passwords, as `htpasswd -B` (bcrypt), `htpasswd -5`
+        /// (SHA-crypt) or Argon2 makes it: for example `"users.htpasswd"`. Clients get 401 until
+        /// they send name and password (basic authentication, RFC 7617), which need TLS. Programs
+        /// get `REMOTE_USER` and `AUTH_TYPE`, and no `Authorization`. A change of the file takes
+        /// effect with a reload. `"off"`, on a route, lets in clients without a password. Relative
+        /// to the folder of this file.
+        users: Option<At<PathBuf>> = None,
+        /// The name that browsers show when they ask for the password: for example `"Members"`.
+        realm: Option<At<String>> = None,
+    }
+}
+
+table! {
+    /// How often a client may ask, for example `rate = { requests = 10, per = "1s", burst = 20 }`.
+    /// Requests beyond the burst get 429 with `Retry-After`.
+    pub(super) struct RateKeys {
+        /// The requests in the time `per`.
+        requests: u64; from 1, to 1_000_000,
+        /// The time.
+        per: Span = Duration::from_secs(1).into(),
+        /// Requests beyond the rate that are accepted.
+        burst: u64 = 0; from 0, to 1_000_000,
+        /// The last requests of the burst wait until they keep to the rate; this is their number.
+        /// The first ones are answered at once.
+        delayed: At<u64> = At::unwritten(0),
+        /// The requests that count together. `"client"`: those of a client address
+        /// (`client_ipv6_prefix` of IPv6). `"all"`: all requests. `"field:NAME"`: those with the
+        /// same value of the field NAME, for example `"field:X-Api-Key"`; requests without the
+        /// field count by client.
+        by: At<String> = At::unwritten("client".to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@
 //! nothing and binds nothing, and reports all problems of the file at once. Tested in `tests.rs`;
 //! [`reference_page`] makes `docs/configuration.md`.
 
+mod access;
 mod answers;
 mod describe;
 mod host_cgi;

@@ -4,6 +4,7 @@
 //! Leaves out the bounds of a single key (`keys.rs`). Tested in `tests.rs`.
 
 use super::{
+    access::Guards,
     answers::{self, WrittenFields},
     host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
@@ -23,8 +24,8 @@ use crate::{
         has_program_name,
     },
     hosts::{
-        Action, AnswerRules, Asked, Candidate, HostId, HostName, Hosts, HostsBuilder, Network, Route, Rules,
-        RunBy, Taken, Unknown,
+        Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
+        Rules, RunBy, Taken, Unknown,
     },
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
@@ -186,6 +187,7 @@ fn clients(limits: &LimitsTable) -> ClientBound {
     ClientBound {
         connections_max: limits.client_connections_max.map(narrow),
         ipv6_prefix: u8::try_from(limits.client_ipv6_prefix).expect("bounded"),
+        rated_max: narrow(limits.rated_clients_max),
     }
 }
 
@@ -359,6 +361,8 @@ pub(super) struct HostsMade<'f> {
     first_https: Option<Range<usize>>,
     /// Names that an earlier host has too, with the place of the second mention.
     taken: Vec<(HostId, Range<usize>, String)>,
+    /// The files of users that were read.
+    guards: Guards,
     problems: Problems,
 }
 
@@ -375,6 +379,7 @@ impl<'f> HostsMade<'f> {
             first_certificate: None,
             first_https: None,
             taken: Vec::new(),
+            guards: Guards::default(),
             problems: Problems::default(),
         }
     }
@@ -421,8 +426,8 @@ impl<'f> HostsMade<'f> {
             tags: if host.etag { FileTags::On } else { FileTags::Off },
             ..SiteOptions::default()
         };
-        let (routes, folders): (_, Vec<_>) =
-            host.route.iter().filter_map(|route| self.route(route, &answers)).unzip();
+        let guard = self.guards.of_host(host.access.as_ref(), self.folder, &mut self.problems);
+        let (routes, folders) = self.routes(&host.route, &answers, guard.as_ref());
         let php = programs::host_php(&host.php, &mut self.problems);
         let cgi =
             host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
@@ -436,7 +441,8 @@ impl<'f> HostsMade<'f> {
         }
         let sends = programs::host_sends(&host.php, host.cgi.as_ref(), self.folder, &mut self.problems);
         let tries = self.candidates(&host.r#try, "host.try");
-        let mut rules = Rules { files, php, cgi, sends, routes, tries, answers, https: host.https.value };
+        let mut rules =
+            Rules { files, php, cgi, sends, routes, tries, guard, answers, https: host.https.value };
         self.refuse_idle_programs(&host.index, &rules);
         self.refuse_idle_candidates(&host.r#try, "host.try", &rules);
         for route in &host.route {
@@ -577,6 +583,22 @@ impl<'f> HostsMade<'f> {
         }
     }
 
+    /// The routes of a host, and the folders of routes with the key `root`.
+    fn routes(
+        &mut self,
+        tables: &[At<RouteTable>],
+        answers: &AnswerRules,
+        guard: Option<&Arc<Guard>>,
+    ) -> (Vec<Route>, Vec<Option<At<PathBuf>>>) {
+        let made = tables.iter().enumerate().filter_map(|(index, table)| {
+            let (mut route, folder) = self.route(table, answers)?;
+            let access = table.value.access.as_ref();
+            route.guard = self.guards.of_route(index, access, guard, self.folder, &mut self.problems);
+            Some((route, folder))
+        });
+        made.unzip()
+    }
+
     /// A route, and the folder of a route with the key `root`.
     fn route(
         &mut self,
@@ -606,7 +628,10 @@ impl<'f> HostsMade<'f> {
         let fields =
             WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
         let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
-        Some((Route { path, prefix, suffix, pattern, conditions, from, action, tries, answers }, folder))
+        Some((
+            Route { path, prefix, suffix, pattern, conditions, from, action, tries, guard: None, answers },
+            folder,
+        ))
     }
 
     /// A text of a route; `wrong` returns the problem of a wrong text.

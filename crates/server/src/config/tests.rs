@@ -13,8 +13,10 @@ use std::{io, net::SocketAddr, time::Duration};
 use vermeil_http::ConnectionLimits;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
+mod access;
 mod answers;
 mod candidates;
+mod moved;
 mod proxies;
 mod routes;
 
@@ -396,14 +398,6 @@ fn programs_have_files_sent_out_of_named_folders() {
         ("sned = []", "v.toml:2:1: php.sned: there is no such key; did you mean `send`?"),
     ] {
         assert_eq!(problems(&format!("[php]\n{keys}\n[[host]]\n")), [problem]);
-    }
-}
-
-#[test]
-fn moved_key_names_its_new_table() {
-    for key in ["queue_timeout", "timeout", "body_bytes", "spool_folder", "spool_bytes"] {
-        let problem = format!("v.toml:2:1: php.{key}: this key has moved: write `{key}` in [programs]");
-        assert_eq!(problems(&format!("[php]\n{key} = 1\n[[host]]\n")), [problem]);
     }
 }
 

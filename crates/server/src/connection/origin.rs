@@ -199,7 +199,7 @@ impl Connection {
         let Some(Client::Ip(addr)) = peer else { return };
         let place = &mut self.place;
         let is_full = core_context::with(|local| {
-            let Some(max) = local.server.client_bound.connections_max else { return false };
+            let Some(max) = local.server.clients.bound.connections_max else { return false };
             let visit = local.server.visit(addr, max);
             let is_full = visit.is_none();
             place.count_for(visit);

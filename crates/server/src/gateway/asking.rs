@@ -13,6 +13,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) options: &'a GatewayOptions,
     pub(crate) content: Collected,
     pub(crate) name: RequestName,
+    /// The user whose password was checked.
+    pub(crate) user: Option<&'a [u8]>,
     /// The memory and the files for contents.
     pub(crate) spools: &'a Arc<Spools>,
     /// The target of the program's error output.

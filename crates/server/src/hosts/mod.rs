@@ -8,6 +8,7 @@
 mod answer_rules;
 mod candidate;
 mod condition;
+mod guard;
 mod header_rules;
 mod name;
 mod network;
@@ -30,6 +31,7 @@ pub(crate) use open::{
 pub use pattern::{PatternError, TextPattern};
 
 pub use candidate::{Candidate, CandidateError};
+pub use guard::{Guard, Realm};
 pub use name::{HostName, NAME_BYTES_MAX, NameError};
 pub use network::{Network, NetworkError};
 pub use proxies::TrustedProxies;

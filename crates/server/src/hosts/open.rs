@@ -266,6 +266,11 @@ impl Met {
     pub(crate) fn host(&self) -> Host<'_> {
         self.hosts.host(self.id)
     }
+
+    /// The number of the host in its configuration.
+    pub(crate) fn id(&self) -> HostId {
+        self.id
+    }
 }
 
 impl fmt::Debug for Met {

@@ -3,13 +3,13 @@
 //! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
 //! answer. Tested in `tests.rs`.
 
-use super::{AnswerRules, Asked, Candidate, Conditions, HostId, Network, TextPattern};
+use super::{AnswerRules, Asked, Candidate, Conditions, Guard, HostId, Network, TextPattern};
 use crate::{
     address::Client,
     files::{has_segment, rest},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 use vermeil_http::{
     Status,
     path::{escaped, percent_encode_path},
@@ -37,6 +37,8 @@ pub struct Route {
     /// Of [`Action::Files`]: the paths to look up when the request's own path names nothing. `None`
     /// means those of the host.
     pub tries: Option<Vec<Candidate>>,
+    /// The rules about clients. `None` means those of the host.
+    pub guard: Option<Arc<Guard>>,
     /// How the answers differ; `None` means as for the host.
     pub answers: Option<AnswerRules>,
 }
@@ -107,6 +109,7 @@ impl Route {
             from: Vec::new(),
             action,
             tries: None,
+            guard: None,
             answers: None,
         }
     }

@@ -8,6 +8,7 @@ use super::{
     answer_rules::AnswerRules,
     candidate::Candidate,
     condition::Asked,
+    guard::Guard,
     name::{self, HostName},
     proxies::TrustedProxies,
     route::{Action, Route},
@@ -81,6 +82,8 @@ pub struct Rules {
     pub routes: Vec<Route>,
     /// The paths to look up when the request's own path names nothing.
     pub tries: Vec<Candidate>,
+    /// The rules about clients.
+    pub guard: Option<Arc<Guard>>,
     /// How the answers of the host differ from those of the server.
     pub answers: AnswerRules,
     /// Whether requests must use HTTPS.
@@ -166,6 +169,29 @@ impl Rules {
         of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
     }
 
+    /// The rules about clients for a path, decoded, and their number in this host. The rules are
+    /// those of the route that answers. After a rewrite, the rules of an earlier route with this
+    /// path hold too, because a rewrite must not lead past them.
+    pub(crate) fn guard_at(&self, path: &[u8], asked: Asked<'_>) -> Option<(u32, &Guard)> {
+        let answers = self.route(path, asked);
+        let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
+        let mut earlier = self.routes.iter().enumerate().take(asked.first);
+        let of_route = answers.filter(|(_, route)| route.guard.is_some()).or_else(|| {
+            earlier
+                .find(|(_, route)| route.guard.is_some() && !is_rewrite(route) && route.matches(path, asked))
+        });
+        match of_route.and_then(|(number, route)| Some((number, route.guard.as_deref()?))) {
+            Some((number, guard)) => {
+                Some((u32::try_from(number).expect("a file has fewer routes") + 1, guard))
+            }
+            None => Some((0, self.guard.as_deref()?)),
+        }
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.guard.is_some() || self.routes.iter().any(|route| route.guard.is_some())
+    }
+
     /// Whether there are [candidates](Self::candidates) for `request`.
     #[cold]
     pub(crate) fn has_candidates(&self, request: &Request<'_>, asked: Asked<'_>) -> bool {
@@ -241,6 +267,8 @@ struct HostRecord {
     root: Option<HostsText>,
     name: Option<HostsText>,
     rules: u32,
+    /// Whether there are rules about clients.
+    is_guarded: bool,
 }
 
 /// The virtual hosts of a server.
@@ -412,6 +440,12 @@ impl Hosts {
         of_route.unwrap_or(&rules.answers)
     }
 
+    /// Whether a host has rules about clients.
+    #[inline]
+    pub(crate) fn is_guarded(&self, id: HostId) -> bool {
+        self.hosts[id.0 as usize].is_guarded
+    }
+
     /// The host for unknown names, unless the server refuses such names.
     pub fn default_host(&self) -> HostId {
         self.default
@@ -572,13 +606,14 @@ impl HostsBuilder {
     /// With 2^32 hosts, or 4 GB of names and folders.
     pub fn add(&mut self, root: Option<&Path>, rules: Rules) -> HostId {
         let root = root.map(|root| self.store(paths::absolute(root).as_os_str().as_bytes()));
+        let is_guarded = rules.is_guarded();
         let next = u32::try_from(self.hosts.rules.len()).expect("fewer than 2^32 hosts");
         let rules = *self.rules.entry(rules).or_insert_with_key(|rules| {
             self.hosts.rules.push(rules.clone());
             next
         });
         let id = HostId(u32::try_from(self.hosts.hosts.len()).expect("fewer than 2^32 hosts"));
-        self.hosts.hosts.push(HostRecord { root, name: None, rules });
+        self.hosts.hosts.push(HostRecord { root, name: None, rules, is_guarded });
         id
     }
 
@@ -684,10 +719,14 @@ impl HostsBuilder {
         hosts.unknown = unknown;
         let is_private = |route: &Route| !route.from.is_empty() || !route.conditions.clients.is_empty();
         let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
+        let has_guards = hosts.hosts.iter().any(|host| host.is_guarded);
         let has_proxies = !hosts.proxies.from.is_empty();
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
-        hosts.asks_for_visitor =
-            has_private_routes || has_proxies || have_redirects || !hosts.bound.addrs.is_empty();
+        hosts.asks_for_visitor = has_private_routes
+            || has_guards
+            || has_proxies
+            || have_redirects
+            || !hosts.bound.addrs.is_empty();
         Some(hosts)
     }
 }

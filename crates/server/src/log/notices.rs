@@ -43,6 +43,8 @@ pub enum NoticeKind {
     ClientFull,
     /// A connection at a listener for the PROXY protocol was closed.
     ProxyRefused,
+    /// A client asked more often than its rate allows.
+    RateLimited,
     /// The log file or standard output cannot be written.
     LogTrouble,
     /// Records of the access log were dropped.
@@ -69,12 +71,13 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
         Self::ClientFull,
         Self::ProxyRefused,
+        Self::RateLimited,
         Self::LogTrouble,
         Self::LogDropped,
         Self::SiteTrouble,
@@ -101,6 +104,7 @@ impl NoticeKind {
             Self::ConnectionsFull => "connections at their limit",
             Self::ClientFull => "connections of one client at their limit",
             Self::ProxyRefused => "PROXY header refused",
+            Self::RateLimited => "requests over their rate",
             Self::LogTrouble => "log not written",
             Self::LogDropped => "log records dropped",
             Self::SiteTrouble => "folder not served",

@@ -182,6 +182,7 @@ impl PhpRun<'_> {
             uri: self.asking.uri,
             link: &self.link,
             content_length: self.content.bytes(),
+            user: self.asking.user,
             software: "vermeil",
         });
     }

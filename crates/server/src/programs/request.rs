@@ -8,11 +8,11 @@ use crate::{
     core_context::CoreContext,
     exchange::RequestName,
     gateway::Collected,
-    hosts::{Action, HostId, Met},
+    hosts::{Action, Asked, HostId, Met},
     settings::php::EXTENSION,
 };
 use std::sync::Arc;
-use vermeil_http::{Framing, Method, Request, gateway::split, path};
+use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
 
 /// A request that may be for a program.
 ///
@@ -30,12 +30,19 @@ pub(crate) struct GatewayRequest {
     pub(crate) name: RequestName,
     /// Path and query as received, if a route has rewritten them.
     pub(crate) uri: Option<Arc<[u8]>>,
+    /// The user whose password was checked.
+    pub(crate) user: Option<Arc<[u8]>>,
 }
 
 impl GatewayRequest {
     /// Returns `None` if no program can be concerned.
     #[inline]
-    pub(crate) fn of(local: &mut CoreContext, host: HostId, request: &Request<'_>) -> Option<Self> {
+    pub(crate) fn of(
+        local: &mut CoreContext,
+        host: HostId,
+        request: &Request<'_>,
+        asked: Asked<'_>,
+    ) -> Option<Self> {
         if !local.has_programs {
             return None;
         }
@@ -45,12 +52,17 @@ impl GatewayRequest {
             return None;
         }
         let reason = may_concern(request).filter(|&reason| has_php || reason == ProgramReason::Folder)?;
-        Self::new(local, host, request, reason)
+        Self::new(local, host, request, asked, reason)
     }
 
     /// The call for a path that a route assigns to CGI.
-    pub(crate) fn of_cgi(local: &mut CoreContext, host: HostId, request: &Request<'_>) -> Option<Self> {
-        Self::new(local, host, request, ProgramReason::Cgi)
+    pub(crate) fn of_cgi(
+        local: &mut CoreContext,
+        host: HostId,
+        request: &Request<'_>,
+        asked: Asked<'_>,
+    ) -> Option<Self> {
+        Self::new(local, host, request, asked, ProgramReason::Cgi)
     }
 
     /// The call for a folder whose index page is the PHP program `script`.
@@ -58,9 +70,24 @@ impl GatewayRequest {
         local: &mut CoreContext,
         host: HostId,
         request: &Request<'_>,
+        asked: Asked<'_>,
         script: &[u8],
     ) -> Option<Self> {
-        Some(Self { script: Some(script.into()), ..Self::new(local, host, request, ProgramReason::Index)? })
+        let call = Self::new(local, host, request, asked, ProgramReason::Index)?;
+        Some(Self { script: Some(script.into()), ..call })
+    }
+
+    /// The same call with the user that the rules about clients of `script`, an index page, let in.
+    pub(crate) fn with_user_of(
+        self,
+        local: &CoreContext,
+        host: HostId,
+        request: &Request<'_>,
+        asked: Asked<'_>,
+        script: &[u8],
+    ) -> Self {
+        let user = self.user.clone().or_else(|| user(local, host, request, asked, script));
+        Self { user, ..self }
     }
 
     /// The same call for the CGI program `script`, an index page.
@@ -73,6 +100,7 @@ impl GatewayRequest {
         local: &mut CoreContext,
         host: HostId,
         request: &Request<'_>,
+        asked: Asked<'_>,
         reason: ProgramReason,
     ) -> Option<Self> {
         let answering = super::with(|programs| programs.answering.clone())?;
@@ -81,10 +109,30 @@ impl GatewayRequest {
             _ if request.expect_continue => Collected::Awaits,
             _ => Collected::Follows,
         };
+        let user = match local.hosts.hosts().is_guarded(host) {
+            true => path::decode_for_program(request.target.path, &mut Vec::new())
+                .ok()
+                .and_then(|path| user(local, host, request, asked, path.bytes)),
+            false => None,
+        };
         let host = local.hosts.met(host);
         let name = RequestName(local.heads.boundary());
-        Some(Self { host, answering, reason, script: None, content, name, uri: None })
+        Some(Self { host, answering, reason, script: None, content, name, uri: None, user })
     }
+}
+
+/// The user of a request that the rules of `host` for `path`, decoded, have let in with name and
+/// password.
+fn user(
+    local: &CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    asked: Asked<'_>,
+    path: &[u8],
+) -> Option<Arc<[u8]>> {
+    let hosts = local.hosts.hosts();
+    hosts.host(host).rules.guard_at(path, asked)?.1.realm.as_ref()?;
+    Some(BasicCredentials::of(request)?.user().into())
 }
 
 /// Why a request may be for a program.

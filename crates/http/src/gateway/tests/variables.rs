@@ -46,6 +46,7 @@ impl TestCall<'_> {
             uri: None,
             link: &ClientLink::new(self.link.local, self.link.remote, self.link.scheme),
             content_length: self.content_length,
+            user: None,
             software: "vermeil",
         };
         let mut variables = BTreeMap::new();
@@ -171,6 +172,7 @@ fn client_of_unix_socket_has_no_address() {
         uri: None,
         link: &link,
         content_length: None,
+        user: None,
         software: "vermeil",
     };
     let mut found = BTreeMap::new();
@@ -186,6 +188,35 @@ fn client_of_unix_socket_has_no_address() {
         ("SERVER_PORT", "80"),
     ] {
         assert_eq!(found[name.as_bytes()], value, "{name}");
+    }
+}
+
+#[test]
+fn checked_user_is_named_and_password_withheld() {
+    let head = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\nX-Other: x\r\n\r\n";
+    let ParsedPart::Complete { request, .. } = parse(head.as_bytes(), &ConnectionLimits::default()) else {
+        panic!("{head}")
+    };
+    let link = ClientLink::unix(None, ClientScheme::Http);
+    for (user, expected) in [
+        (None, [None, None, Some("Basic YTpi"), Some("x")]),
+        (Some(&b"a"[..]), [Some("Basic"), Some("a"), None, Some("x")]),
+    ] {
+        let call = Invocation {
+            request: &request,
+            script: SCRIPT,
+            link: &link,
+            content_length: None,
+            uri: None,
+            user,
+            software: "vermeil",
+        };
+        let mut found = BTreeMap::new();
+        call.variables(|name, value| {
+            drop(found.insert(name.to_vec(), String::from_utf8(value.to_vec()).unwrap()))
+        });
+        let of = |name: &str| found.get(name.as_bytes()).map(String::as_str);
+        assert_eq!(["AUTH_TYPE", "REMOTE_USER", "HTTP_AUTHORIZATION", "HTTP_X_OTHER"].map(of), expected);
     }
 }
 
@@ -248,6 +279,7 @@ fn proxy_names_ends_and_scheme() {
             script: SCRIPT,
             link: &link,
             content_length: None,
+            user: None,
             software: "vermeil",
             uri: None,
         };

@@ -1,5 +1,5 @@
-//! Decides which host's program may run next: a bound for all hosts, a bound per host, and a
-//! bounded queue per host.
+//! Decides which host's program or password check may run next: a bound for all hosts, a bound per
+//! host, and a bounded queue per host.
 //!
 //! Waiting hosts take turns, however many requests each has. Within a host, requests run in order.
 //! So a flooded host fills only its own bound and queue, and delays other hosts by one program at
@@ -22,7 +22,7 @@ pub(crate) struct HostNumber(pub(crate) usize);
 
 /// The state that all cores share.
 #[derive(Debug)]
-pub(crate) struct ProgramTurns {
+pub(crate) struct HostTurns {
     bounds: ProgramBounds,
     state: Mutex<TurnsState>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct WaitingFull {
     pub(crate) waiting: usize,
 }
 
-impl ProgramTurns {
+impl HostTurns {
     pub(crate) fn new(bounds: ProgramBounds) -> Arc<Self> {
         Arc::new(Self { bounds, state: Mutex::default() })
     }
@@ -121,14 +121,14 @@ impl TurnsState {
 /// A request that waits for its turn. Dropping this value leaves the queue.
 #[derive(Debug)]
 pub(crate) struct WaitingTurn {
-    turns: Arc<ProgramTurns>,
+    turns: Arc<HostTurns>,
     host: HostNumber,
     ticket: Option<u64>,
 }
 
 impl WaitingTurn {
     /// Ready with the turn, or with an error if the queue is full.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<ProgramTurn, WaitingFull>> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<HostTurn, WaitingFull>> {
         let turns = self.turns.clone();
         let mut state = turns.lock();
         let Some(number) = self.ticket else { return self.enter(&mut state, context.waker()) };
@@ -143,7 +143,7 @@ impl WaitingTurn {
         Poll::Pending
     }
 
-    fn enter(&mut self, state: &mut TurnsState, waker: &Waker) -> Poll<Result<ProgramTurn, WaitingFull>> {
+    fn enter(&mut self, state: &mut TurnsState, waker: &Waker) -> Poll<Result<HostTurn, WaitingFull>> {
         let bounds = self.turns.bounds;
         let all_full = state.running >= bounds.running_max;
         let host = state.hosts.entry(self.host).or_default();
@@ -169,8 +169,8 @@ impl WaitingTurn {
         Poll::Pending
     }
 
-    fn turn(&self) -> ProgramTurn {
-        ProgramTurn { turns: self.turns.clone(), host: self.host }
+    fn turn(&self) -> HostTurn {
+        HostTurn { turns: self.turns.clone(), host: self.host }
     }
 }
 
@@ -195,12 +195,12 @@ impl Drop for WaitingTurn {
 
 /// The permit to run one program. Dropping this value ends the turn.
 #[derive(Debug)]
-pub(crate) struct ProgramTurn {
-    turns: Arc<ProgramTurns>,
+pub(crate) struct HostTurn {
+    turns: Arc<HostTurns>,
     host: HostNumber,
 }
 
-impl Drop for ProgramTurn {
+impl Drop for HostTurn {
     fn drop(&mut self) {
         self.turns.lock().end(self.host, self.turns.bounds);
     }

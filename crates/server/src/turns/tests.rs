@@ -7,24 +7,24 @@ const BOUNDS: ProgramBounds = ProgramBounds { running_max: 4, host_running_max: 
 const A: HostNumber = HostNumber(0);
 const B: HostNumber = HostNumber(1);
 
-fn poll(waiting: &mut WaitingTurn) -> Poll<Result<ProgramTurn, WaitingFull>> {
+fn poll(waiting: &mut WaitingTurn) -> Poll<Result<HostTurn, WaitingFull>> {
     waiting.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn turn(turns: &Arc<ProgramTurns>, host: HostNumber) -> ProgramTurn {
+fn turn(turns: &Arc<HostTurns>, host: HostNumber) -> HostTurn {
     match poll(&mut turns.ask(host)) {
         Poll::Ready(Ok(turn)) => turn,
         other => panic!("no turn: {other:?}"),
     }
 }
 
-fn waiting(turns: &Arc<ProgramTurns>, host: HostNumber) -> WaitingTurn {
+fn waiting(turns: &Arc<HostTurns>, host: HostNumber) -> WaitingTurn {
     let mut waiting = turns.ask(host);
     assert!(poll(&mut waiting).is_pending());
     waiting
 }
 
-fn has_turn(waiting: &mut WaitingTurn) -> Option<ProgramTurn> {
+fn has_turn(waiting: &mut WaitingTurn) -> Option<HostTurn> {
     match poll(waiting) {
         Poll::Ready(turn) => Some(turn.expect("it was let in")),
         Poll::Pending => None,
@@ -33,7 +33,7 @@ fn has_turn(waiting: &mut WaitingTurn) -> Option<ProgramTurn> {
 
 #[test]
 fn a_host_has_its_own_bound_and_its_own_queue() {
-    let turns = ProgramTurns::new(BOUNDS);
+    let turns = HostTurns::new(BOUNDS);
     let running = [turn(&turns, A), turn(&turns, A)];
     let mut queue = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
     assert!(matches!(poll(&mut turns.ask(A)), Poll::Ready(Err(WaitingFull { waiting: 3 }))));
@@ -50,7 +50,7 @@ fn a_host_has_its_own_bound_and_its_own_queue() {
 
 #[test]
 fn hosts_that_wait_take_turns() {
-    let turns = ProgramTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let turns = HostTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
     let mut running = Some(turn(&turns, A));
     let mut of_a = [waiting(&turns, A), waiting(&turns, A), waiting(&turns, A)];
     let mut of_b = [waiting(&turns, B), waiting(&turns, B)];
@@ -70,7 +70,7 @@ fn hosts_that_wait_take_turns() {
 
 #[test]
 fn leaving_request_passes_turn_on() {
-    let turns = ProgramTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
+    let turns = HostTurns::new(ProgramBounds { running_max: 1, ..BOUNDS });
     let running = turn(&turns, A);
     let (first, second, mut third) = (waiting(&turns, A), waiting(&turns, B), waiting(&turns, A));
     drop(second);
@@ -101,8 +101,8 @@ fn steps() -> impl Strategy<Value = Vec<TurnsStep>> {
 proptest! {
     #[test]
     fn random_orders_keep_turns_within_bounds(steps in steps()) {
-        let turns = ProgramTurns::new(BOUNDS);
-        let mut running: Vec<(usize, ProgramTurn)> = Vec::new();
+        let turns = HostTurns::new(BOUNDS);
+        let mut running: Vec<(usize, HostTurn)> = Vec::new();
         let mut queue: Vec<(usize, WaitingTurn)> = Vec::new();
         for step in steps {
             match step {

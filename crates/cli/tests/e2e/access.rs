@@ -1,0 +1,302 @@
+//! The table `access` of hosts and routes: networks, users with passwords, rates.
+
+use crate::support::{ExpectedContent, Io, Response, TestClient, TestServer, TestSite, on_usual};
+use rustix::process::{Signal, geteuid};
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+on_usual! {
+    networks_are_let_in_or_denied,
+    password_opens_host_and_route,
+    program_gets_user_and_no_password,
+    index_page_has_its_own_guard,
+    rewrite_and_redirect_lead_past_no_guard,
+    reload_reads_the_users_again,
+    flood_of_wrong_passwords_leaves_files_served,
+    client_over_its_rate_waits_or_gets_429,
+    rate_counts_by_field,
+}
+
+/// The password of each user is `right`.
+const USERS: &str = include_str!("../../../server/src/access/htpasswd/users");
+
+/// Each request names its client.
+const TOP: &str = "[proxies]\nfrom = [\"127.0.0.1\"]\n";
+
+/// `NAME:right` and `NAME:wrong` in base 64.
+const RIGHT: &str = "Authorization: Basic YmNyeXB0OnJpZ2h0";
+const WRONG: &str = "Authorization: Basic YmNyeXB0Ondyb25n";
+const OTHERS: [&str; 3] = [
+    "Authorization: Basic c2hhNTEyOnJpZ2h0",
+    "Authorization: basic c2hhMjU2OnJpZ2h0",
+    "Authorization: Basic YXJnb24yOnJpZ2h0",
+];
+/// `stranger:right`
+const STRANGER: &str = "Authorization: Basic c3RyYW5nZXI6cmlnaHQ=";
+
+fn site() -> TestSite {
+    let site = TestSite::new();
+    site.write("page", b"page");
+    site.write("open/page", b"open");
+    fs::write(site.outside("users"), USERS).expect("ours");
+    site.write(
+        "cgi-bin/who",
+        b"#!/bin/sh\nout=\"$AUTH_TYPE $REMOTE_USER ${HTTP_AUTHORIZATION:-none} $(cat)\"\n\
+          printf 'Content-Type: text/plain\\nContent-Length: %d\\n\\n%s' ${#out} \"$out\"\n",
+    );
+    for path in [site.outside(""), site.root(), site.path("cgi-bin"), site.path("cgi-bin/who")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    site
+}
+
+fn serve(io: Io, site: &TestSite, host: &str) -> TestServer {
+    let user = if geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    TestServer::configured(io, site, &format!("{TOP}{user}[[host]]\nroot = \"site\"\n{host}"))
+}
+
+fn status(client: &mut TestClient, target: &str, of: &str) -> u16 {
+    client.get_with(target, &[&format!("X-Forwarded-For: {of}")]).status
+}
+
+fn networks_are_let_in_or_denied(io: Io) {
+    let site = site();
+    let server = serve(
+        io,
+        &site,
+        "[host.access]\nallow = [\"10.0.0.0/8\", \"2001:db8::/32\"]\ndeny = [\"10.1.0.0/16\"]\n\
+         [[host.route]]\nprefix = \"/open\"\naction = \"files\"\naccess.allow = [\"0.0.0.0/0\"]\n",
+    );
+    let mut client = server.client();
+    for (target, of, expected) in [
+        ("/page", "10.2.0.1", 200),
+        ("/page", "2001:db8::7", 200),
+        ("/page", "10.1.0.1", 403),
+        ("/page", "192.0.2.1", 403),
+        ("/missing", "192.0.2.1", 403),
+        ("/%70age", "192.0.2.1", 403),
+        ("/open/page", "192.0.2.1", 200),
+        ("/open/../page", "192.0.2.1", 403),
+        // The route keeps the networks that its host denies.
+        ("/open/page", "10.1.0.1", 403),
+    ] {
+        assert_eq!(status(&mut client, target, of), expected, "{target} of {of}");
+    }
+    server.stops_clean();
+}
+
+fn password_opens_host_and_route(io: Io) {
+    let site = site();
+    let server = serve(
+        io,
+        &site,
+        "[host.access]\nusers = \"users\"\nrealm = \"Members\"\n\
+         [[host.route]]\nprefix = \"/open\"\naction = \"files\"\naccess.users = \"off\"\n",
+    );
+    let mut client = server.client();
+    for fields in [&[][..], &[WRONG], &[STRANGER], &["Authorization: Bearer x"], &[RIGHT, RIGHT]] {
+        let response = client.get_with("/page", fields);
+        assert_eq!(response.status, 401, "{fields:?}");
+        assert_eq!(response.field("www-authenticate"), "Basic realm=\"Members\", charset=\"UTF-8\"");
+    }
+    for right in [[RIGHT; 2].as_slice(), &OTHERS].concat() {
+        let response = client.get_with("/page", &[right]);
+        assert_eq!((response.status, response.text()), (200, "page"), "{right}");
+    }
+    // Remembered, and pipelined.
+    for _ in 0..3 {
+        client.ask("GET", "/page", &[RIGHT]);
+    }
+    for _ in 0..3 {
+        assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+    }
+    assert_eq!(client.get("/missing").status, 401);
+    assert_eq!(client.get_with("/missing", &[RIGHT]).status, 404);
+    assert_eq!(client.get("/open/page").text(), "open");
+    assert_eq!(client.request("HEAD", "/page", &[]).status, 401);
+    server.stops_clean();
+}
+
+const CGI: &str = "[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
+
+fn post(client: &mut TestClient, target: &str, fields: &str) -> Response {
+    client.send(format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n{fields}\r\nhello"));
+    client.read(ExpectedContent::Follows)
+}
+
+fn program_gets_user_and_no_password(io: Io) {
+    let site = site();
+    let server = serve(io, &site, &format!("[host.access]\nusers = \"users\"\n{CGI}"));
+    let mut client = server.client();
+    assert_eq!(post(&mut client, "/cgi-bin/who", "").status, 401);
+    for _ in 0..2 {
+        let response = post(&mut client, "/cgi-bin/who", &format!("{RIGHT}\r\n"));
+        assert_eq!((response.status, response.text()), (200, "Basic bcrypt none hello"));
+    }
+    assert_eq!(post(&mut client, "/cgi-bin/who", &format!("{WRONG}\r\n")).status, 401);
+    // A client that waits for permission sends its content after the password is checked.
+    let mut client = server.client();
+    client.send(format!(
+        "POST /cgi-bin/who HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n{}\r\nExpect: 100-continue\r\n\r\n",
+        OTHERS[0]
+    ));
+    client.receive_at_least(b"HTTP/1.1 100 Continue\r\n\r\n".len());
+    assert!(client.received().starts_with(b"HTTP/1.1 100 "), "{}", client.received().escape_ascii());
+    client.discard();
+    client.send("hello");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "Basic sha512 none hello");
+    server.stops_clean();
+
+    // Without users the program checks passwords itself.
+    let server = serve(io, &site, CGI);
+    let mut client = server.client();
+    let response = post(&mut client, "/cgi-bin/who", &format!("{RIGHT}\r\n"));
+    assert_eq!(response.text(), "  Basic YmNyeXB0OnJpZ2h0 hello");
+    server.stops_clean();
+}
+
+fn index_page_has_its_own_guard(io: Io) {
+    let site = site();
+    site.remove("index.html");
+    fs::copy(site.path("cgi-bin/who"), site.path("index.cgi")).expect("ours");
+    site.write("secret.html", b"secret");
+    let server = serve(
+        io,
+        &site,
+        "index = [\"index.cgi\"]\ntry = [\"{path}\", \"{path}.html\"]\n\
+         [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\naccess.users = \"users\"\n\
+         [[host.route]]\nsuffix = \".html\"\naction = \"files\"\naccess.users = \"users\"\n",
+    );
+    let mut client = server.client();
+    assert_eq!(client.get("/").status, 401);
+    assert_eq!(client.get("/index.cgi").status, 401);
+    assert_eq!(client.get_with("/", &[WRONG]).status, 401);
+    assert_eq!(client.get_with("/", &[RIGHT]).status, 200);
+    assert_eq!(post(&mut client, "/", "").status, 401);
+    assert_eq!(client.get("/secret.html").status, 401);
+    assert_eq!(client.get("/secret").status, 401);
+    assert_eq!(client.get_with("/secret", &[RIGHT]).text(), "secret");
+    server.stops_clean();
+}
+
+fn rewrite_and_redirect_lead_past_no_guard(io: Io) {
+    let site = site();
+    site.write("secret/page", b"secret");
+    site.write("cgi-bin/lead", b"#!/bin/sh\nprintf 'Location: /secret/page\\n\\n'\n");
+    fs::set_permissions(site.path("cgi-bin/lead"), fs::Permissions::from_mode(0o755)).expect("ours");
+    let server = serve(
+        io,
+        &site,
+        &format!(
+            "[[host.route]]\nprefix = \"/secret\"\naction = \"files\"\naccess.users = \"users\"\n\
+             [[host.route]]\nprefix = \"/short\"\naction = \"rewrite\"\nto = \"/secret{{rest}}\"\n\
+             [[host.route]]\nprefix = \"/second\"\naction = \"rewrite\"\nto = \"/closed{{rest}}\"\n\
+             {CGI}\
+             [[host.route]]\nprefix = \"/closed\"\naction = \"files\"\naccess.users = \"users\"\n"
+        ),
+    );
+    site.write("closed/page", b"closed");
+    let mut client = server.client();
+    for (target, content) in [
+        ("/secret/page", "secret"),
+        ("/short/page", "secret"),
+        ("/second/page", "closed"),
+        ("/cgi-bin/lead", "secret"),
+        ("/secret//page", ""),
+        ("/./secret/page", "secret"),
+        ("/%73ecret/page", "secret"),
+    ] {
+        assert_eq!(client.get(target).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[WRONG]).status, 401, "{target}");
+        if !content.is_empty() {
+            assert_eq!(client.get_with(target, &[RIGHT]).text(), content, "{target}");
+        }
+    }
+    server.stops_clean();
+}
+
+fn reload_reads_the_users_again(io: Io) {
+    let site = site();
+    let server = serve(io, &site, "[host.access]\nusers = \"users\"\n");
+    let mut client = server.client();
+    assert_eq!(client.get_with("/page", &[RIGHT]).status, 200);
+    fs::write(site.outside("users"), USERS.replace("bcrypt:", "renamed:")).expect("ours");
+    server.signal(Signal::HUP);
+    server.says("reloaded");
+    assert_eq!(client.get_with("/page", &[RIGHT]).status, 401);
+    fs::write(site.outside("users"), "bcrypt:secret\n").expect("ours");
+    server.signal(Signal::HUP);
+    server.says("hashes of this kind are guessed too quickly");
+    assert_eq!(client.get_with("/page", &[OTHERS[0]]).status, 200);
+    server.stops_clean();
+}
+
+fn flood_of_wrong_passwords_leaves_files_served(io: Io) {
+    let site = site();
+    let server = serve(
+        io,
+        &site,
+        "[[host.route]]\nprefix = \"/page\"\naction = \"files\"\naccess.users = \"users\"\n",
+    );
+    let mut flood: Vec<TestClient> = (0..100).map(|_| server.client()).collect();
+    for client in &mut flood {
+        client.ask("GET", "/page", &[WRONG]);
+    }
+    assert_eq!(server.client().get("/open/page").text(), "open");
+    for client in &mut flood {
+        let status = client.read(ExpectedContent::Follows).status;
+        assert!(matches!(status, 401 | 503), "{status}");
+    }
+    assert_eq!(server.client().get_with("/page", &[RIGHT]).status, 200);
+    server.stops_clean();
+}
+
+fn client_over_its_rate_waits_or_gets_429(io: Io) {
+    let site = site();
+    let server = serve(
+        io,
+        &site,
+        "access.rate = { requests = 1, per = \"1h\", burst = 2 }\n\
+         [[host.route]]\nprefix = \"/open\"\naction = \"files\"\n\
+         access.rate = { requests = 20, per = \"1s\", burst = 3, delayed = 3 }\n",
+    );
+    let mut client = server.client();
+    for (of, expected) in [
+        ("192.0.2.1", 200),
+        ("192.0.2.1", 200),
+        ("192.0.2.1", 200),
+        ("192.0.2.1", 429),
+        ("192.0.2.2", 200),
+        ("2001:db8::1", 200),
+        ("2001:db8::2", 200),
+        ("2001:db8::3", 200),
+        ("2001:db8::4", 429),
+        ("2001:db8:0:1::1", 200),
+    ] {
+        assert_eq!(status(&mut client, "/page", of), expected, "{of}");
+    }
+    let refused = client.get_with("/page", &["X-Forwarded-For: 192.0.2.1"]);
+    let wait: u64 = refused.field("retry-after").parse().expect("seconds");
+    assert!((1..=3600).contains(&wait), "{wait}");
+    server.says("192.0.2.1 asks more often than the rate in access allows (429)");
+    // The route has its own rate, and its requests wait instead.
+    for _ in 0..4 {
+        assert_eq!(status(&mut client, "/open/page", "192.0.2.1"), 200);
+    }
+    server.stops_clean();
+}
+
+fn rate_counts_by_field(io: Io) {
+    let site = site();
+    let server = serve(io, &site, "access.rate = { requests = 1, per = \"1h\", by = \"field:X-Api-Key\" }\n");
+    let mut client = server.client();
+    for (fields, expected) in [
+        (["X-Api-Key: a", "X-Forwarded-For: 192.0.2.1"], 200),
+        (["X-Api-Key: a", "X-Forwarded-For: 192.0.2.2"], 429),
+        (["x-api-key: b", "X-Forwarded-For: 192.0.2.1"], 200),
+        (["X-Other: b", "X-Forwarded-For: 192.0.2.1"], 200),
+        (["X-Other: b", "X-Forwarded-For: 192.0.2.1"], 429),
+    ] {
+        assert_eq!(client.get_with("/page", &fields).status, expected, "{fields:?}");
+    }
+    server.stops_clean();
+}

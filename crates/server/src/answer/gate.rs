@@ -1,0 +1,204 @@
+//! Whether the rules of a host and its routes let a request in, before anything answers.
+//!
+//! The order is: the client's network (403), the rate (429, or a wait), name and password (401). So
+//! a flood of passwords meets the rate before a check costs processor time. The rules follow the
+//! path of the request, as received from the client, decoded. Leaves out waiting and checking
+//! (`deferred.rs`). Tested through the binary (`crates/cli/tests/e2e/access.rs`).
+
+use super::{Answer, Deferred, error};
+use crate::{
+    access::{PasswordCheck, RateDecision, RateKey, RateLimit},
+    address::Client,
+    core_context::CoreContext,
+    exchange::{AnswerHead, PassedCheck},
+    hosts::{HostId, Realm},
+    log::NoticeKind,
+};
+use std::{net::IpAddr, time::Duration};
+use vermeil::{monotonic_ns, now_ms};
+use vermeil_http::{Request, Status, basic::BasicCredentials, path};
+
+/// A wait for the rate.
+pub(crate) struct RateWait {
+    pub(crate) time: Duration,
+    /// The number of the rules in the host.
+    pub(crate) rule: u32,
+}
+
+/// A password to check, and the answer to a wrong one.
+pub(crate) struct Challenge {
+    /// The check.
+    pub(crate) check: PasswordCheck,
+    /// The host whose turn the check takes.
+    pub(crate) host: HostId,
+    /// The number of the rules in the host.
+    pub(crate) rule: u32,
+    /// The field line of the answer to a wrong password.
+    pub(crate) line: Vec<u8>,
+}
+
+/// The answer to `request`, unless the rules of `host` for its path let it in. Notes the passed
+/// checks in `head`.
+#[cold]
+pub(super) fn check(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    head: &mut AnswerHead,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    let mut decoded = Vec::new();
+    // A path that cannot be decoded names no file and no program.
+    let path = path::decode_for_program(request.target.path, &mut decoded).ok()?;
+    let (rule, answer) = check_path(local, host, path.bytes, request, *head, out)?;
+    if answer.is_none() {
+        head.passed.note(rule, PassedCheck::All);
+    }
+    answer
+}
+
+/// As [`check`], for the file or program at `path`, decoded, that answers `request` although the
+/// request's own path differs.
+pub(crate) fn check_other(
+    local: &mut CoreContext,
+    host: HostId,
+    path: &[u8],
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    if !local.hosts.hosts().is_guarded(host) {
+        return None;
+    }
+    check_path(local, host, path, request, head, out)?.1
+}
+
+/// The number of the rules for `path`, and the answer unless they let `request` in. `None` if there
+/// are no rules.
+fn check_path(
+    local: &mut CoreContext,
+    host: HostId,
+    path: &[u8],
+    request: &Request<'_>,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Option<(u32, Option<Answer>)> {
+    let hosts = local.hosts.hosts();
+    let (rule, guard) = hosts.host(host).rules.guard_at(path, head.asked(request))?;
+    let passed = head.passed.of(rule);
+    if passed == PassedCheck::All {
+        return Some((rule, None));
+    }
+    if !guard.lets_in(head.visitor.peer) {
+        return Some((rule, Some(error(local, Status::Forbidden, b"", head, out))));
+    }
+    if passed == PassedCheck::Nothing
+        && let Some(limit) = &guard.rate
+    {
+        // The name stays the same when a reload changes the number of the host.
+        let counted = (hosts.host(host).name.unwrap_or_default(), limit.rule);
+        let decision = match bucket(local, limit, request, head.visitor.peer) {
+            CountedBy::Client(client) => {
+                local.server.clients.rates.admit(limit, counted, client, monotonic_ns())
+            }
+            CountedBy::Value(value) => {
+                local.server.clients.rates.admit(limit, counted, value, monotonic_ns())
+            }
+        };
+        match decision {
+            RateDecision::Now => {}
+            RateDecision::Later(time) => {
+                return Some((rule, Some(Answer::Slow(Deferred::Wait(RateWait { time, rule })))));
+            }
+            RateDecision::Refused(wait) => {
+                return Some((rule, Some(too_many(local, request, wait, head, out))));
+            }
+        }
+    }
+    let Some(realm) = guard.realm.as_ref() else { return Some((rule, None)) };
+    let answer = match password(local, realm, request) {
+        PasswordState::Right => None,
+        PasswordState::Unknown(check) => {
+            let line = challenge(realm);
+            Some(Answer::Slow(Deferred::Password(Box::new(Challenge { check, host, rule, line }))))
+        }
+        PasswordState::Missing => {
+            let line = challenge(realm);
+            Some(error(local, Status::Unauthorized, &line, head, out))
+        }
+    };
+    Some((rule, answer))
+}
+
+/// The requests with which a request is counted.
+enum CountedBy<'a> {
+    Client(Option<IpAddr>),
+    Value(&'a [u8]),
+}
+
+fn bucket<'a>(
+    local: &CoreContext,
+    limit: &RateLimit,
+    request: &Request<'a>,
+    peer: Option<Client>,
+) -> CountedBy<'a> {
+    let of_client = || match peer {
+        Some(Client::Ip(addr)) => CountedBy::Client(Some(local.server.clients.bound.client(addr))),
+        Some(Client::Unix | Client::Unknown) | None => CountedBy::Client(None),
+    };
+    match &limit.by {
+        RateKey::Client => of_client(),
+        RateKey::All => CountedBy::Value(b""),
+        RateKey::Field(name) => {
+            let mut fields = request.fields;
+            let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
+            found.map_or_else(of_client, |(_, value)| CountedBy::Value(value))
+        }
+    }
+}
+
+fn too_many(
+    local: &mut CoreContext,
+    request: &Request<'_>,
+    wait: Duration,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let client = head.visitor.peer.map(|peer| peer.to_string()).unwrap_or_default();
+    let host = request.host.unwrap_or(b"-").escape_ascii();
+    local.server.notices.say(
+        NoticeKind::RateLimited,
+        format_args!("{host}: {client} asks more often than the rate in access allows (429)"),
+    );
+    // Rounded up, because a client that comes too early is refused again.
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let line = format!("Retry-After: {}\r\n", seconds.max(1));
+    error(local, Status::TooManyRequests, line.as_bytes(), head, out)
+}
+
+/// The state of the password of a request.
+enum PasswordState {
+    /// The password was checked a while ago.
+    Right,
+    /// The password must be checked.
+    Unknown(PasswordCheck),
+    /// The request has no name and password.
+    Missing,
+}
+
+fn password(local: &CoreContext, realm: &Realm, request: &Request<'_>) -> PasswordState {
+    let Some(credentials) = BasicCredentials::of(request) else { return PasswordState::Missing };
+    let known = realm.users.hash_of(credentials.user());
+    let Some(hash) = known.or_else(|| realm.users.any_hash()) else { return PasswordState::Missing };
+    let passwords = &local.server.clients.passwords;
+    let check = passwords.check(credentials.password(), hash, known.is_some());
+    match passwords.remembers(&check, now_ms()) {
+        true => PasswordState::Right,
+        false => PasswordState::Unknown(check),
+    }
+}
+
+/// The field line that asks the client for name and password (RFC 7617 §2).
+fn challenge(realm: &Realm) -> Vec<u8> {
+    format!("WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n", realm.name).into_bytes()
+}

@@ -1,0 +1,102 @@
+//! Answers that wait for a check of the client: until the client's rate allows the request, or its
+//! password is checked.
+//!
+//! Passwords are checked on the blocking pool, because a check takes the time of hundreds of
+//! requests. Leaves out the rules (`answer/gate.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/access.rs`).
+
+use super::parsed;
+use crate::{
+    answer::{self, Answer, Challenge, RateWait},
+    connection::Connection,
+    core_context,
+    exchange::{AnswerHead, Lost, PassedCheck},
+    pages::busy,
+    turns::HostNumber,
+};
+use bytes::Bytes;
+use std::{future::poll_fn, task::Poll};
+use vermeil::{More, blocking, now_ms};
+use vermeil_http::Status;
+
+/// The answer after the wait for the client's rate.
+pub(super) async fn after_wait(
+    connection: &mut Connection,
+    wait: RateWait,
+    acting: &[u8],
+    head: &mut AnswerHead,
+) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let mut limit = connection.lend_limit();
+    limit.set(wait.time);
+    let waited = limit.limit(poll_fn(|context| connection.poll_gone(context))).await;
+    connection.give_back_limit(limit);
+    match waited {
+        Ok(()) => Err(Lost::Peer),
+        Err(_waited) => Ok(answer_passed(connection, acting, head, wait.rule, PassedCheck::Rate)),
+    }
+}
+
+/// The answer once the password is checked.
+pub(super) async fn after_password(
+    connection: &mut Connection,
+    challenge: Challenge,
+    acting: &[u8],
+    head: &mut AnswerHead,
+) -> Result<Answer, Lost> {
+    connection.flush(Bytes::new(), More::No).await?;
+    let Challenge { check, host, rule, line } = challenge;
+    let (server, patience) = core_context::with(|local| (local.server.clone(), local.server.timeouts.header));
+    let mut waiting = server.clients.passwords.turns.ask(HostNumber(host.index()));
+    let mut limit = connection.lend_limit();
+    limit.set(patience);
+    let turn = limit.limit(poll_fn(|context| {
+        if let Poll::Ready(turn) = waiting.poll(context) {
+            return Poll::Ready(Ok(turn.ok()));
+        }
+        connection.poll_gone(context).map(|()| Err(Lost::Peer))
+    }));
+    let turn = turn.await;
+    connection.give_back_limit(limit);
+    let checked = match turn {
+        Ok(Err(lost)) => return Err(lost),
+        // The turn ends with the check, also if the connection ends before.
+        Ok(Ok(Some(turn))) => {
+            let check = check.clone();
+            blocking(move || {
+                let is_right = check.run();
+                drop(turn);
+                is_right
+            })
+            .await
+            .ok()
+        }
+        Ok(Ok(None)) | Err(_) => None,
+    };
+    let out = &mut connection.output;
+    match checked {
+        Some(true) => {
+            server.clients.passwords.remember(&check, now_ms());
+            Ok(answer_passed(connection, acting, head, rule, PassedCheck::All))
+        }
+        Some(false) => {
+            Ok(core_context::with(|local| answer::error(local, Status::Unauthorized, &line, *head, out)))
+        }
+        None => Ok(core_context::with(|local| Answer::Ready(busy(local, *head, out)))),
+    }
+}
+
+/// The answer to a request that has passed checks of the rules with the number `rule`.
+fn answer_passed(
+    connection: &mut Connection,
+    acting: &[u8],
+    head: &mut AnswerHead,
+    rule: u32,
+    passed: PassedCheck,
+) -> Answer {
+    head.passed.note(rule, passed);
+    core_context::with(|local| {
+        let limits = local.server.limits.clone();
+        answer::answer(local, &parsed(acting, &limits), head, &mut connection.output)
+    })
+}
