@@ -38,6 +38,7 @@ use std::{
 };
 use vermeil::Handle;
 use vermeil_io::CacheOnly;
+use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 
 /// Maximum age of a status that is served as a page. Guess: a person looks once a second at most.
@@ -90,6 +91,8 @@ pub(crate) struct RunningServer {
     notices: Arc<Notices>,
     programs: Option<Arc<ProgramsShared>>,
     broker: Broker,
+    /// The session tickets of TLS.
+    tickets: Arc<Tickets>,
     since: Instant,
     /// The last answers of the cores.
     answered: CoreAnswers,
@@ -110,6 +113,7 @@ pub(crate) struct StartedParts {
     /// Sockets for agent checks, kept for a takeover.
     pub(crate) agent: Vec<Listening>,
     pub(crate) broker: Broker,
+    pub(crate) tickets: Arc<Tickets>,
 }
 
 /// The present configuration and its state.
@@ -139,7 +143,8 @@ impl Present {
 
 impl RunningServer {
     pub(crate) fn new(started: StartedParts) -> Self {
-        let StartedParts { handle, options, server, log, notices, programs, bound, agent, broker } = started;
+        let StartedParts { handle, options, server, log, notices, programs, bound, agent, broker, tickets } =
+            started;
         let present = Present {
             options,
             server,
@@ -155,6 +160,7 @@ impl RunningServer {
             notices,
             programs,
             broker,
+            tickets,
             since: Instant::now(),
             answered: CoreAnswers::default(),
             present: Mutex::new(present),
@@ -279,7 +285,8 @@ impl RunningServer {
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No)?;
         }
-        let troubles = ServerTls::troubles(present.server.tls.as_ref(), &options, &self.handle);
+        let troubles =
+            ServerTls::troubles(present.server.tls.as_ref(), &options, &self.tickets, &self.handle);
         if !troubles.is_empty() {
             return Err(ReloadError::Certificates(troubles.join("\n")));
         }
@@ -316,7 +323,7 @@ impl RunningServer {
         }
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
-        let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.handle);
+        let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.tickets, &self.handle);
         let server = Arc::new(present.server.with(&options, connections_max, tls));
         let gone = |addr: &&ListenAddr| !options.listen.contains(addr);
         let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();
@@ -467,7 +474,7 @@ impl Overseer for RunningServer {
         let agent: io::Result<_> = present.agent.iter().map(Listening::try_clone).collect();
         let agent = agent.map_err(|error| error.to_string())?;
         present.is_handing_over = true;
-        Ok(Handing { listening, agent })
+        Ok(Handing { listening, agent, tickets: self.tickets.secret() })
     }
 
     fn keep(&self, pid: u32) {

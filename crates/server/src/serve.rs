@@ -46,7 +46,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -56,6 +56,7 @@ use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
 use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
+use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 
 /// How often a server that waits for balancers looks for the second signal.
@@ -236,6 +237,8 @@ struct ConfinedServer {
     broker: Broker,
     /// The process that opens private keys, if the server may not.
     keys: Option<KeyReader>,
+    /// The session tickets of TLS, which the server shares with its predecessor and neighbours.
+    tickets: Arc<Tickets>,
     /// The files of unix sockets that a takeover leaves.
     left: Vec<UnixAddr>,
     programs: Option<ProgramSetup>,
@@ -250,6 +253,7 @@ impl ConfinedServer {
         sockets: &mut ServerSockets,
     ) -> Result<Self, ServeError> {
         let ServerSockets { inherited, balancing, listening, .. } = sockets;
+        let secret = assigned.as_ref().map(Assigned::tickets).or_else(|| inherited.take_tickets());
         let watch = match assigned {
             Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
             None => ServeWatch::Control(BoundControl::at(&options.control, inherited)?),
@@ -280,7 +284,8 @@ impl ConfinedServer {
         if let Some(programs) = &mut programs {
             programs.remove_by(broker.folder_remover());
         }
-        Ok(Self { sandbox, broker, keys, left, programs, trace, watch })
+        let tickets = Arc::new(Tickets::shared(secret));
+        Ok(Self { sandbox, broker, keys, tickets, left, programs, trace, watch })
     }
 }
 
@@ -323,7 +328,7 @@ impl ServingServer {
         sockets: ServerSockets,
         confined: ConfinedServer,
     ) -> Result<Self, ServeError> {
-        let ConfinedServer { sandbox, broker, keys, left, programs, trace, watch } = confined;
+        let ConfinedServer { sandbox, broker, keys, tickets, left, programs, trace, watch } = confined;
         let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
         let connections_max = connections_that_fit(&options);
         let OpenedFiles { sites, changes, memory } = OpenedFiles::open(&options)?;
@@ -338,7 +343,7 @@ impl ServingServer {
         let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
-        let tls = ServerTls::of_start(&options, keys, &runtime.handle());
+        let tls = ServerTls::of_start(&options, tickets.clone(), keys, &runtime.handle());
         let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, tls));
         let on_cores =
             programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
@@ -378,9 +383,9 @@ impl ServingServer {
             bound: bound.clone(),
             agent: agent_kept,
             broker,
+            tickets,
         }));
-        let page: Weak<RunningServer> = Arc::downgrade(&running);
-        running.server().watched_by(page);
+        running.server().watched_by(Arc::<RunningServer>::downgrade(&running));
         let (control, hang_up) = match is_called_off {
             false => watch.begin(&running, &bound, &about)?,
             true => watch.call_off(),

@@ -140,6 +140,11 @@ impl Tickets {
         Self::of(TicketSecret::random())
     }
 
+    /// Tickets of the secret of another process, or of a new secret.
+    pub fn shared(secret: Option<TicketSecret>) -> Self {
+        Self::of(secret.unwrap_or_else(TicketSecret::random))
+    }
+
     /// Tickets that all processes with this secret open.
     pub fn of(secret: TicketSecret) -> Self {
         Self { keys: RwLock::new(TicketKeys::new(secret)), random: SystemRandom::new() }

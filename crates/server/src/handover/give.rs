@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_spawn::socket;
+use vermeil_tls::TicketSecret;
 
 /// Longest time for the rest of a message that has begun to arrive. Guess: our own binary sends a
 /// message at once.
@@ -22,6 +23,8 @@ pub(crate) struct Handing {
     pub(crate) listening: Vec<Listening>,
     /// Sockets for agent checks.
     pub(crate) agent: Vec<Listening>,
+    /// The secret of TLS session tickets.
+    pub(crate) tickets: TicketSecret,
 }
 
 /// A process that is taking over from this server.
@@ -49,12 +52,13 @@ impl Taker {
     ) -> io::Result<Self> {
         let (messages, theirs) = Messages::pair()?;
         socket::send(client.as_fd(), LINK, &[theirs.as_fd()])?;
-        let Handing { listening, agent } = handing;
+        let Handing { listening, agent, tickets } = handing;
         let handed = Handed {
             pid: std::process::id(),
             control: std::path::absolute(path)?,
             listening: listening.iter().map(AddressSockets::of).collect(),
             agent: agent.iter().map(AddressSockets::of).collect(),
+            tickets: Some(tickets.clone()),
         };
         let sockets = listening.iter().chain(agent).flat_map(|listening| &listening.sockets);
         let descriptors: Vec<_> = std::iter::once(control).chain(sockets.map(OwnedFd::as_fd)).collect();

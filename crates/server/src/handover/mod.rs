@@ -30,6 +30,7 @@ pub use take::TakeOverError;
 use crate::{address::ListenAddr, listening::Listening};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use vermeil_tls::TicketSecret;
 
 /// The handover message. Descriptors: the control socket, then the sockets of all addresses. Other
 /// versions may add fields but must not omit any.
@@ -42,6 +43,8 @@ struct Handed {
     listening: Vec<AddressSockets>,
     /// Sockets for agent checks.
     agent: Vec<AddressSockets>,
+    /// The secret of TLS session tickets. Older versions have none.
+    tickets: Option<TicketSecret>,
 }
 
 /// An address with its sockets, in the order of the cores.

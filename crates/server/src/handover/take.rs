@@ -23,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
 
 /// Time limit for the old server to hand over, and to let go. Guess: the old server asks each core,
@@ -58,6 +59,8 @@ pub(crate) struct Inherited {
     agent: Vec<Listening>,
     /// Addresses, as configured, whose sockets are in use here.
     taken: Vec<ListenAddr>,
+    /// The secret of TLS session tickets.
+    tickets: Option<TicketSecret>,
 }
 
 impl Inherited {
@@ -86,7 +89,7 @@ impl Inherited {
     fn receive(link: OwnedFd) -> io::Result<Self> {
         let mut messages = Messages::new(link);
         let received = messages.receive::<Handed>(Some(Instant::now() + PATIENCE))?;
-        let (Handed { pid, control, listening, agent }, descriptors) =
+        let (Handed { pid, control, listening, agent, tickets }, descriptors) =
             received.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -99,7 +102,12 @@ impl Inherited {
         };
         let (listening, agent) = (all(listening), all(agent));
         let (from, control) = (Some((messages, pid)), Some((control, socket)));
-        Ok(Self { from, control, listening, agent, taken: Vec::new() })
+        Ok(Self { from, control, listening, agent, taken: Vec::new(), tickets })
+    }
+
+    /// The old server's secret of TLS session tickets, if there is one.
+    pub(crate) fn take_tickets(&mut self) -> Option<TicketSecret> {
+        self.tickets.take()
     }
 
     /// The addresses of the old server that are not in use here, as bound.

@@ -17,6 +17,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 
 /// An order of the supervisor.
@@ -64,6 +65,8 @@ pub(crate) struct Assignment {
     pub(crate) has_text: bool,
     /// Whether a board comes along.
     pub(crate) has_board: bool,
+    /// The secret of TLS session tickets, which all instances share.
+    pub(crate) tickets: TicketSecret,
 }
 
 /// An answer of an instance.

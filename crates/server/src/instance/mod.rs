@@ -34,6 +34,7 @@ use std::{
     thread,
 };
 use vermeil::LoadPage;
+use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 
 /// Longest reason of a refusal, in bytes; the rest is cut. Guess: operators read no more, and
@@ -97,6 +98,11 @@ impl Assigned {
     pub(crate) fn sockets(&mut self, cpus: &[CpuId]) -> (Balancing, Vec<Listening>) {
         let balancing = Balancing::of_instance(cpus, self.assignment.neighbours, self.board.take());
         (balancing, std::mem::take(&mut self.listening))
+    }
+
+    /// The secret of TLS session tickets.
+    pub(crate) fn tickets(&self) -> TicketSecret {
+        self.assignment.tickets.clone()
     }
 
     /// Describes the place of this instance for the log.

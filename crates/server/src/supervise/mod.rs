@@ -45,6 +45,7 @@ use std::{
     time::Duration,
 };
 use supervisor::{InForce, InstanceEnds, Supervisor};
+use vermeil_tls::Tickets;
 
 /// Arguments and configuration from which instances are started.
 #[derive(Clone, Debug)]
@@ -83,7 +84,8 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let (instances, cores) = (options.instances.len(), options.cpus.len());
     let (what, secure) = (options.hosts.describe(), options.tls.listen.clone());
     let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
-    let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force));
+    let tickets = Tickets::shared(inherited.take_tickets());
+    let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force, tickets));
     let keepers = match supervisor.start() {
         Ok(keepers) => keepers,
         Err((number, why)) => {

@@ -40,6 +40,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{BackOff, BackOffBounds};
+use vermeil_tls::Tickets;
 
 /// Time limit for an instance to prepare a configuration, and again to switch to it. Guess: a
 /// hundred thousand hosts are read in one second.
@@ -69,6 +70,8 @@ pub(super) struct Supervisor {
     balancing: Balancing,
     members: Vec<InstanceHandle>,
     in_force: RwLock<InForce>,
+    /// The session tickets of all instances.
+    tickets: Tickets,
     shown: Mutex<Shown>,
     stopping: Mutex<bool>,
     /// Signalled when stopping begins.
@@ -113,7 +116,12 @@ pub(super) struct InForce {
 pub(super) type InstanceEnds = Vec<Option<ExitStatus>>;
 
 impl Supervisor {
-    pub(super) fn new(arguments: Vec<OsString>, balancing: Balancing, in_force: InForce) -> Self {
+    pub(super) fn new(
+        arguments: Vec<OsString>,
+        balancing: Balancing,
+        in_force: InForce,
+        tickets: Tickets,
+    ) -> Self {
         let mut first_core = 0;
         let members = (0..).zip(&in_force.options.instances).map(|(number, instance)| {
             let member = InstanceHandle::new(number, instance.clone(), first_core);
@@ -123,6 +131,7 @@ impl Supervisor {
         Self {
             arguments,
             balancing,
+            tickets,
             members: members.collect(),
             shown: Mutex::new(Shown::of(&in_force)),
             in_force: RwLock::new(in_force),
@@ -256,6 +265,7 @@ impl Supervisor {
             sockets: counts_of(member, &in_force),
             has_text: text.is_some(),
             has_board: board.is_some(),
+            tickets: self.tickets.secret(),
         });
         let descriptors: Vec<BorrowedFd<'_>> = (text.iter().map(|text| text.as_fd()))
             .chain(board)
@@ -561,7 +571,11 @@ impl Overseer for Supervisor {
             let all: io::Result<_> = all.iter().map(Listening::try_clone).collect();
             all.map_err(|error| error.to_string())
         };
-        let handing = Handing { listening: cloned(&in_force.listening)?, agent: cloned(&in_force.agent)? };
+        let handing = Handing {
+            listening: cloned(&in_force.listening)?,
+            agent: cloned(&in_force.agent)?,
+            tickets: self.tickets.secret(),
+        };
         self.handing_over.store(true, Ordering::Relaxed);
         Ok(handing)
     }

@@ -19,8 +19,7 @@ use std::{
 };
 use vermeil::Handle;
 use vermeil_tls::{
-    CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, TicketSecret, Tickets,
-    TlsSession,
+    CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,
 };
 use workers::HandshakeWorkers;
 
@@ -85,21 +84,23 @@ impl ServerTls {
     /// HTTPS at the start, if a listener speaks TLS.
     pub(crate) fn of_start(
         options: &ServeOptions,
+        tickets: Arc<Tickets>,
         keys: Option<KeyReader>,
         handle: &Handle,
     ) -> Option<Arc<Self>> {
-        (!options.tls.listen.is_empty()).then(|| Arc::new(Self::new(&options.tls, keys, handle)))
+        (!options.tls.listen.is_empty()).then(|| Arc::new(Self::new(&options.tls, tickets, keys, handle)))
     }
 
     /// HTTPS after a reload.
     pub(crate) fn of_reload(
         before: Option<&Arc<Self>>,
         options: &ServeOptions,
+        tickets: &Arc<Tickets>,
         handle: &Handle,
     ) -> Option<Arc<Self>> {
         match before {
             Some(before) => Some(Arc::new(before.with(&options.tls, Instant::now()))),
-            None => Self::of_start(options, None, handle),
+            None => Self::of_start(options, tickets.clone(), None, handle),
         }
     }
 
@@ -107,11 +108,12 @@ impl ServerTls {
     pub(crate) fn troubles(
         before: Option<&Arc<Self>>,
         options: &ServeOptions,
+        tickets: &Arc<Tickets>,
         handle: &Handle,
     ) -> Vec<String> {
         match before {
             Some(before) => troubles::of_first(&options.hosts, |host| before.certificates.check(host)),
-            None => match Self::of_start(options, None, handle) {
+            None => match Self::of_start(options, tickets.clone(), None, handle) {
                 Some(new) => troubles::of_first(&options.hosts, |host| new.certificates.check(host)),
                 None => Vec::new(),
             },
@@ -119,8 +121,7 @@ impl ServerTls {
     }
 
     /// HTTPS as configured, on the cores of `handle`.
-    fn new(options: &TlsOptions, keys: Option<KeyReader>, handle: &Handle) -> Self {
-        let tickets = Arc::new(Tickets::of(TicketSecret::random()));
+    fn new(options: &TlsOptions, tickets: Arc<Tickets>, keys: Option<KeyReader>, handle: &Handle) -> Self {
         let life = Arc::new(TlsLife {
             workers: HandshakeWorkers::new(handle),
             counters: HandshakeCounters::default(),
