@@ -153,6 +153,9 @@ pub(crate) fn answer(
             return Answer::Ready(sent);
         }
     }
+    if let Some(status) = https::refused_client(local.hosts.hosts(), host, head.visitor) {
+        return error(local, status, b"", *head, out);
+    }
     // After the redirect to HTTPS, because a password must not be asked for without TLS.
     if local.hosts.hosts().is_guarded(host)
         && let Some(answer) = gate::check(local, host, request, head, out)

@@ -15,7 +15,7 @@ use std::{
 };
 use vermeil::{More, TcpStream};
 use vermeil_http::gateway::ClientScheme;
-use vermeil_tls::{TlsFacts, TlsInput, TlsSession};
+use vermeil_tls::{ClientTrust, TlsFacts, TlsInput, TlsSession};
 
 /// Received bytes that are decrypted at once. Four records.
 const CIPHER_BYTES: usize = 64 * 1024;
@@ -42,11 +42,22 @@ pub(crate) struct ClientStream {
     secure: Option<Box<SecureState>>,
 }
 
+/// The check of the client at the handshake of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientCheck {
+    /// The connection has no TLS.
+    Plain,
+    /// The client met these demands on its certificate.
+    Tls(Option<ClientTrust>),
+}
+
 /// The state of TLS.
 struct SecureState {
     session: TlsSession,
     /// The client has sent its last byte, and said so.
     has_ended: bool,
+    /// The demands on the client's certificate, which the client has met.
+    trust: Option<ClientTrust>,
 }
 
 impl ClientStream {
@@ -54,8 +65,13 @@ impl ClientStream {
         Self { tcp, secure: None }
     }
 
-    pub(crate) fn secure(tcp: TcpStream, session: TlsSession) -> Self {
-        Self { tcp, secure: Some(Box::new(SecureState { session, has_ended: false })) }
+    pub(crate) fn secure(tcp: TcpStream, session: TlsSession, trust: Option<ClientTrust>) -> Self {
+        Self { tcp, secure: Some(Box::new(SecureState { session, has_ended: false, trust })) }
+    }
+
+    /// The client, as far as TLS knows it.
+    pub(crate) fn client_check(&self) -> ClientCheck {
+        self.secure.as_ref().map_or(ClientCheck::Plain, |secure| ClientCheck::Tls(secure.trust))
     }
 
     /// The connection below TLS.

@@ -122,10 +122,10 @@ pub(crate) enum Farewell {
 fn visitor_of(stream: &ClientStream, local: &CoreContext) -> Visitor {
     let of_socket =
         stream.with_fd(|fd| Ok::<_, io::Error>((rustix::net::getsockname(fd)?, vermeil_io::peer_addr(fd)?)));
-    let scheme = stream.scheme();
+    let (scheme, check) = (stream.scheme(), stream.client_check());
     // A client that has gone gets no access.
-    let Ok(Ok((own, peer))) = of_socket else { return Visitor { scheme, ..Visitor::UNKNOWN } };
-    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme }
+    let Ok(Ok((own, peer))) = of_socket else { return Visitor { scheme, check, ..Visitor::UNKNOWN } };
+    Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme, check }
 }
 
 impl Connection {

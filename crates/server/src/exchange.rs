@@ -4,6 +4,7 @@
 
 use crate::{
     address::{Client, ListenAddr},
+    client_stream::ClientCheck,
     hosts::{AnswerRulesId, Asked},
 };
 use std::{fmt, io};
@@ -105,10 +106,13 @@ pub(crate) struct Visitor {
     pub(crate) peer: Option<Client>,
     /// The scheme of the request, which a believed proxy may name.
     pub(crate) scheme: ClientScheme,
+    /// The check of the client by this server's TLS.
+    pub(crate) check: ClientCheck,
 }
 
 impl Visitor {
-    pub(crate) const UNKNOWN: Self = Self { at: None, peer: None, scheme: ClientScheme::Http };
+    pub(crate) const UNKNOWN: Self =
+        Self { at: None, peer: None, scheme: ClientScheme::Http, check: ClientCheck::Plain };
 }
 
 impl AnswerHead {

@@ -3,9 +3,10 @@
 //! Leaves out TLS itself (`tls/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
 
 use crate::{
+    client_stream::ClientCheck,
     core_context::CoreContext,
     exchange::{AnswerHead, Sent, StrictTransport, Visitor},
-    hosts::HostId,
+    hosts::{HostId, Hosts},
     pages::page,
     settings::tls::HttpsUse,
 };
@@ -47,6 +48,24 @@ pub(crate) fn redirect(
     let reads = matches!(request.method, Method::Get | Method::Head);
     let status = if reads { Status::MovedPermanently } else { Status::PermanentRedirect };
     Some(page(local, status, &line, head, out))
+}
+
+/// The status for a request whose connection did not meet the host's demands on the certificates of
+/// clients. A connection meets the demands of the host that its client named at the handshake
+/// (SNI), so a request for another host with other demands is at the wrong connection (RFC 9110,
+/// section 15.5.20).
+pub(crate) fn refused_client(hosts: &Hosts, host: HostId, visitor: Visitor) -> Option<Status> {
+    if !hosts.ask_for_certificates() {
+        return None;
+    }
+    match visitor.check {
+        ClientCheck::Tls(met) => {
+            let demanded = hosts.certificates_of(host, visitor.at).and_then(|host| host.client_trust());
+            (met != demanded).then_some(Status::MisdirectedRequest)
+        }
+        // A proxy that is believed may say HTTPS, but this server has seen no certificate.
+        ClientCheck::Plain => hosts.requires_certificate(host).then_some(Status::Forbidden),
+    }
 }
 
 /// The name of a valid host, without its port.

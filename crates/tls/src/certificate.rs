@@ -13,7 +13,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -71,6 +71,25 @@ pub enum CertificateError {
         /// The reason and the cure.
         why: String,
     },
+    /// A process writes the file at this moment.
+    #[error("{} changed while it was read; write another file, and rename it over this one", path.display())]
+    Changing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Other users may replace the issuers of the certificates of clients.
+    #[error(
+        "every user of this machine may write the issuers of client certificates {} (mode {mode:04o}); \
+         run chmod o-w {}",
+        path.display(),
+        path.display()
+    )]
+    Writable {
+        /// The file of the issuers.
+        path: PathBuf,
+        /// The permission bits of the file.
+        mode: u32,
+    },
     /// The key belongs to another certificate.
     #[error(
         "the private key {} does not belong to the first certificate in {}; name the two files of one certificate, \
@@ -119,6 +138,18 @@ pub(crate) struct FileStamp {
     modified: (i64, i64),
 }
 
+impl FileStamp {
+    fn of(about: &Metadata) -> Self {
+        Self {
+            dev: about.dev(),
+            ino: about.ino(),
+            size: about.len(),
+            changed: (about.ctime(), about.ctime_nsec()),
+            modified: (about.mtime(), about.mtime_nsec()),
+        }
+    }
+}
+
 /// An open file with its state.
 #[derive(Debug)]
 pub(crate) struct OpenedFile {
@@ -146,18 +177,20 @@ impl OpenedFile {
         if about.len() > FILE_BYTES_MAX {
             return Err(unreadable(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"))));
         }
-        let stamp = FileStamp {
-            dev: about.dev(),
-            ino: about.ino(),
-            size: about.len(),
-            changed: (about.ctime(), about.ctime_nsec()),
-            modified: (about.mtime(), about.mtime_nsec()),
-        };
+        let stamp = FileStamp::of(&about);
         Ok(Self { path: path.to_owned(), file, mode: about.mode(), stamp })
     }
 
     pub(crate) fn stamp(&self) -> FileStamp {
         self.stamp
+    }
+
+    /// Refuses a file that has changed since it was opened.
+    pub(crate) fn refuse_changed(&self) -> Result<(), CertificateError> {
+        match self.file.metadata() {
+            Ok(about) if FileStamp::of(&about) == self.stamp => Ok(()),
+            _ => Err(CertificateError::Changing { path: self.path.clone() }),
+        }
     }
 
     fn read(&self) -> Result<Vec<u8>, CertificateError> {
@@ -197,6 +230,9 @@ impl OpenedFile {
 
     /// The issuers of the certificates of clients.
     pub(crate) fn roots(&self) -> Result<RootCertStore, CertificateError> {
+        if self.mode & 0o002 != 0 {
+            return Err(CertificateError::Writable { path: self.path.clone(), mode: self.mode & 0o7777 });
+        }
         let mut roots = RootCertStore::empty();
         for issuer in self.certificates()? {
             roots.add(issuer).map_err(|error| self.unfit(format!("an issuer is malformed: {error}")))?;
@@ -237,8 +273,12 @@ impl OpenedPair {
         Ok(Self { certificate, key: OpenedFile::open(source, &pair.key)?, staple })
     }
 
+    pub(crate) fn files(&self) -> impl Iterator<Item = &OpenedFile> {
+        [&self.certificate, &self.key].into_iter().chain(&self.staple)
+    }
+
     pub(crate) fn stamps(&self) -> impl Iterator<Item = FileStamp> {
-        [&self.certificate, &self.key].into_iter().chain(&self.staple).map(OpenedFile::stamp)
+        self.files().map(OpenedFile::stamp)
     }
 
     /// Reads and checks the pair.

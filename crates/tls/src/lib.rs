@@ -21,7 +21,7 @@ mod tickets;
 
 pub use certificate::{CertificateError, CertificatePair, FileSource, PlainFiles};
 pub use greeting::{ClientGreeting, FirstBytes, HelloReader};
-pub use policy::{HostTls, MinimumVersion, TlsPolicy};
+pub use policy::{ClientTrust, HostTls, MinimumVersion, TlsPolicy};
 pub use session::{HandshakeKind, TlsFacts, TlsFailure, TlsInput, TlsSession};
-pub use store::{CertificateStore, HostTlsConfig, Loaded, LookUp};
+pub use store::{CertificateStore, HostTlsConfig, LoadPermit, Loaded, LookUp};
 pub use tickets::{TicketSecret, Tickets};

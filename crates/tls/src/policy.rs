@@ -14,7 +14,11 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// The oldest version of TLS that a client may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +72,20 @@ pub struct HostTls {
     pub requires_client: bool,
 }
 
+/// The demands of a host on the certificates of its clients, as a number: equal for the same
+/// issuers and the same need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientTrust(u64);
+
 impl HostTls {
+    /// The demands on the certificates of clients. `None` if the host asks for none.
+    pub fn client_trust(&self) -> Option<ClientTrust> {
+        let issuers = self.client_issuers.as_ref()?;
+        let mut hasher = DefaultHasher::new();
+        (issuers, self.requires_client).hash(&mut hasher);
+        Some(ClientTrust(hasher.finish()))
+    }
+
     /// All files of the host.
     pub fn files(&self) -> impl Iterator<Item = &std::path::Path> {
         let pairs = self.certificates.iter().flat_map(CertificatePair::files);
@@ -122,7 +139,12 @@ impl ConfigMaker {
         };
         let mut config = builder.with_cert_resolver(Arc::new(FirstSupported(keys)));
         config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
-        config.ticketer = self.tickets.clone();
+        // A ticket carries the certificate of the client, and nothing checks that certificate
+        // again. So with client certificates there is no ticket, because a session of an earlier
+        // configuration or of another host would pass for a verified one.
+        if issuers.is_none() {
+            config.ticketer = self.tickets.clone();
+        }
         // Tickets carry the state, so that no core needs memory of past sessions.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(config)

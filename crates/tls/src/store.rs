@@ -1,10 +1,12 @@
 //! The certificates in memory: loaded when a client first asks for a host, bounded in number,
 //! loaded again when their files have changed.
 //!
-//! A look-up opens no file. The caller runs [`CertificateStore::load`] where blocking is allowed,
-//! when a look-up says so: at the first use, and when the files were not compared for
-//! [`FRESH`]. A pair that became unfit is not used; the certificates before stay in use, because an
-//! automatic renewal writes certificate and key one after the other. Tested below.
+//! A look-up opens no file. A single caller at a time gets a [`LoadPermit`] for a host: at the
+//! first use, and when the files were not compared for [`FRESH`]. That caller runs
+//! [`LoadPermit::load`] where blocking is allowed. Meanwhile other clients of the host get the
+//! certificates in memory, or wait for the first. A pair that became unfit is not used; the
+//! certificates before stay in use, because an automatic renewal writes certificate and key one
+//! after the other. Tested below.
 
 use crate::{
     certificate::{CertificateError, CertificatePair, FileSource, FileStamp, OpenedFile, OpenedPair},
@@ -14,13 +16,18 @@ use crate::{
 use rustls::ServerConfig;
 use std::{
     collections::HashMap,
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard},
+    task::{Poll, Waker},
     time::{Duration, Instant},
 };
 
 /// How long certificates are used before their files are compared again. Guess: a renewal shows at
 /// once to a person, and comparing costs some 20 µs of a helper thread.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
+
+/// How often files that change while they are read are read again.
+const READS_MAX: u32 = 3;
 
 /// The part of the entries that leave at once at the bound: 1/16, so that each entry pays for a
 /// short search.
@@ -40,10 +47,16 @@ impl HostTlsConfig {
 /// The result of a look-up.
 #[derive(Debug)]
 pub enum LookUp {
-    /// The certificates are in memory, and were compared with their files lately.
+    /// The certificates are in memory. Either they were compared with their files lately, or
+    /// another caller compares them now.
     Ready(HostTlsConfig),
-    /// [`CertificateStore::load`] is needed.
-    Load,
+    /// The files were unfit lately, and no certificates of the host are in memory.
+    Unfit,
+    /// This caller loads the certificates, or compares them with their files.
+    Load(LoadPermit),
+    /// Another caller loads the first certificates of the host. Wait for
+    /// [`CertificateStore::loaded`], then look again.
+    Loading,
 }
 
 /// The result of loading.
@@ -66,18 +79,57 @@ pub struct CertificateStore {
 #[derive(Default)]
 struct StoreState {
     entries: HashMap<Arc<HostTls>, StoreEntry>,
+    /// The hosts whose files a caller reads at this moment, and the tasks that wait for that.
+    loading: HashMap<Arc<HostTls>, Vec<Waker>>,
     /// Counts look-ups, to tell which entry was used last.
     clock: u64,
     loads: u64,
 }
 
 struct StoreEntry {
-    config: HostTlsConfig,
+    /// `None` if no fit files were found since the entry exists.
+    config: Option<HostTlsConfig>,
     stamps: Vec<FileStamp>,
     compared: Instant,
     used: u64,
     /// Whether the last comparison found unfit files.
     was_unfit: bool,
+}
+
+/// The right to read the files of a host. Without a call of [`load`](Self::load), another caller
+/// gets the right.
+pub struct LoadPermit {
+    store: Arc<CertificateStore>,
+    host: Arc<HostTls>,
+    before: Option<HostTlsConfig>,
+}
+
+impl std::fmt::Debug for LoadPermit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadPermit").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl LoadPermit {
+    /// The certificates in memory, if there are any.
+    pub fn before(&self) -> Option<HostTlsConfig> {
+        self.before.clone()
+    }
+
+    /// Opens the files of the host, and reads them if they have changed. Blocks.
+    ///
+    /// # Errors
+    /// The files are unfit, and no certificates of the host are in memory.
+    pub fn load(self, now: Instant) -> Result<Loaded, CertificateError> {
+        self.store.load(&self.host, now)
+    }
+}
+
+impl Drop for LoadPermit {
+    fn drop(&mut self) {
+        let waiting = self.store.state().loading.remove(&self.host);
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
 }
 
 impl CertificateStore {
@@ -95,30 +147,53 @@ impl CertificateStore {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// The certificates of a host, if they are in memory and were compared with their files lately.
-    pub fn look_up(&self, host: &HostTls, now: Instant) -> LookUp {
+    /// The certificates of a host, or the means to get them.
+    pub fn look_up(self: &Arc<Self>, host: &Arc<HostTls>, now: Instant) -> LookUp {
         let mut state = self.state();
         state.clock += 1;
-        let clock = state.clock;
-        match state.entries.get_mut(host) {
-            Some(entry) if now.duration_since(entry.compared) < FRESH => {
-                entry.used = clock;
-                LookUp::Ready(entry.config.clone())
+        let StoreState { entries, loading, clock, .. } = &mut *state;
+        let entry = entries.get_mut(host);
+        let is_fresh = |entry: &&mut StoreEntry| now.duration_since(entry.compared) < FRESH;
+        let is_loading = loading.contains_key(host);
+        let before = match entry {
+            Some(entry) => {
+                entry.used = *clock;
+                match &entry.config {
+                    Some(config) if is_loading || is_fresh(&entry) => return LookUp::Ready(config.clone()),
+                    None if is_fresh(&entry) => return LookUp::Unfit,
+                    before => before.clone(),
+                }
             }
-            _ => LookUp::Load,
+            None => None,
+        };
+        if is_loading {
+            return LookUp::Loading;
         }
+        loading.insert(host.clone(), Vec::new());
+        LookUp::Load(LoadPermit { store: self.clone(), host: host.clone(), before })
     }
 
-    /// Opens the files of a host, and reads them if they have changed. Blocks.
-    ///
-    /// # Errors
-    /// The files are unfit, and no certificates of the host are in memory.
-    pub fn load(&self, host: &Arc<HostTls>, now: Instant) -> Result<Loaded, CertificateError> {
+    /// Waits until no caller reads the files of the host.
+    pub async fn loaded(&self, host: &HostTls) {
+        poll_fn(|context| match self.state().loading.get_mut(host) {
+            None => Poll::Ready(()),
+            Some(waiting) => {
+                if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                    waiting.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// See [`LoadPermit::load`].
+    pub(crate) fn load(&self, host: &Arc<HostTls>, now: Instant) -> Result<Loaded, CertificateError> {
         let known = self.state().entries.get(host).map(|entry| entry.stamps.clone());
         match self.read(host, known.as_deref()) {
             Ok(Some((config, stamps))) => {
                 let config = HostTlsConfig(Arc::new(config));
-                self.insert(host, config.clone(), stamps, now);
+                self.insert(host, Some(config.clone()), stamps, now);
                 Ok(Loaded { config, unfit: None })
             }
             Ok(None) => self.unchanged(host, now).map_or_else(|| self.load_anew(host, now), Ok),
@@ -130,12 +205,28 @@ impl CertificateStore {
         let read = self.read(host, None)?;
         let (config, stamps) = read.expect("files that are not compared are read");
         let config = HostTlsConfig(Arc::new(config));
-        self.insert(host, config.clone(), stamps, now);
+        self.insert(host, Some(config.clone()), stamps, now);
         Ok(Loaded { config, unfit: None })
     }
 
-    /// Reads the files, unless they are as `known`.
+    /// Reads the files, unless they are as `known`. Files that change meanwhile are read again,
+    /// because a chain whose end is not written yet would look complete.
     fn read(
+        &self,
+        host: &HostTls,
+        known: Option<&[FileStamp]>,
+    ) -> Result<Option<(ServerConfig, Vec<FileStamp>)>, CertificateError> {
+        let mut last = self.read_once(host, known);
+        for _ in 1..READS_MAX {
+            match last {
+                Err(CertificateError::Changing { .. }) => last = self.read_once(host, known),
+                done => return done,
+            }
+        }
+        last
+    }
+
+    fn read_once(
         &self,
         host: &HostTls,
         known: Option<&[FileStamp]>,
@@ -155,7 +246,10 @@ impl CertificateStore {
         }
         let load = |pair: &OpenedPair| pair.load(&self.maker.provider).map(Arc::new);
         let keys = opened.iter().map(load).collect::<Result<Vec<_>, _>>()?;
-        Ok(Some((self.maker.config(keys, host, issuers.as_ref())?, stamps)))
+        let config = self.maker.config(keys, host, issuers.as_ref())?;
+        let files = opened.iter().flat_map(OpenedPair::files).chain(&issuers);
+        files.into_iter().try_for_each(OpenedFile::refuse_changed)?;
+        Ok(Some((config, stamps)))
     }
 
     fn unchanged(&self, host: &Arc<HostTls>, now: Instant) -> Option<Loaded> {
@@ -163,7 +257,7 @@ impl CertificateStore {
         let entry = state.entries.get_mut(host)?;
         entry.compared = now;
         entry.was_unfit = false;
-        Some(Loaded { config: entry.config.clone(), unfit: None })
+        Some(Loaded { config: entry.config.clone()?, unfit: None })
     }
 
     /// Uses the certificates before, if there are any.
@@ -174,21 +268,35 @@ impl CertificateStore {
         now: Instant,
     ) -> Result<Loaded, CertificateError> {
         let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(host) else { return Err(error) };
+        let Some(entry) = state.entries.get_mut(host) else {
+            drop(state);
+            // Remembered for a moment, so that clients of the host cost no reading each.
+            self.insert(host, None, Vec::new(), now);
+            return Err(error);
+        };
         entry.compared = now;
         let is_new = !std::mem::replace(&mut entry.was_unfit, true);
-        Ok(Loaded { config: entry.config.clone(), unfit: is_new.then_some(error) })
+        match &entry.config {
+            Some(config) => Ok(Loaded { config: config.clone(), unfit: is_new.then_some(error) }),
+            None => Err(error),
+        }
     }
 
-    fn insert(&self, host: &Arc<HostTls>, config: HostTlsConfig, stamps: Vec<FileStamp>, now: Instant) {
+    fn insert(
+        &self,
+        host: &Arc<HostTls>,
+        config: Option<HostTlsConfig>,
+        stamps: Vec<FileStamp>,
+        now: Instant,
+    ) {
         let mut state = self.state();
-        state.loads += 1;
+        state.loads += u64::from(config.is_some());
         state.clock += 1;
         let used = state.clock;
         if state.entries.len() >= self.hosts_max && !state.entries.contains_key(host) {
             state.evict(self.hosts_max);
         }
-        let entry = StoreEntry { config, stamps, compared: now, used, was_unfit: false };
+        let entry = StoreEntry { was_unfit: config.is_none(), config, stamps, compared: now, used };
         state.entries.insert(host.clone(), entry);
     }
 
@@ -229,19 +337,36 @@ impl StoreState {
 mod tests {
     use super::*;
     use crate::{certificate::PlainFiles, testing::MadeCertificate, tickets::Tickets};
-    use std::fs;
+    use std::{
+        fs::{self, File},
+        io::{self, Write as _},
+        path::Path,
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::Context,
+    };
 
-    fn store(hosts_max: usize) -> CertificateStore {
+    fn store(hosts_max: usize) -> Arc<CertificateStore> {
+        store_of(hosts_max, Box::new(PlainFiles))
+    }
+
+    fn store_of(hosts_max: usize, source: Box<dyn FileSource>) -> Arc<CertificateStore> {
         let policy = TlsPolicy { hosts_max, ..TlsPolicy::default() };
-        CertificateStore::new(policy, Arc::new(Tickets::random()), Box::new(PlainFiles))
+        Arc::new(CertificateStore::new(policy, Arc::new(Tickets::random()), source))
+    }
+
+    fn permit(store: &Arc<CertificateStore>, host: &Arc<HostTls>, now: Instant) -> LoadPermit {
+        match store.look_up(host, now) {
+            LookUp::Load(permit) => permit,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn certificate_is_loaded_at_first_use() {
         let (made, store, now) = (MadeCertificate::new(&["a.example"]), store(4), Instant::now());
         let host = made.host();
-        assert!(matches!(store.look_up(&host, now), LookUp::Load));
-        let loaded = store.load(&host, now).expect("it fits");
+        let loaded = permit(&store, &host, now).load(now).expect("it fits");
         let LookUp::Ready(config) = store.look_up(&host, now) else { panic!("it is in memory") };
         assert!(config.is_same(&loaded.config));
         assert_eq!(store.counts(), (1, 1));
@@ -253,9 +378,42 @@ mod tests {
         let host = made.host();
         let first = store.load(&host, now).unwrap().config;
         let later = now + FRESH;
-        assert!(matches!(store.look_up(&host, later), LookUp::Load));
-        assert!(store.load(&host, later).unwrap().config.is_same(&first));
+        assert!(permit(&store, &host, later).load(later).unwrap().config.is_same(&first));
         assert_eq!(store.counts(), (1, 1));
+    }
+
+    #[test]
+    fn one_client_at_a_time_reads_files() {
+        let (made, store, now) = (MadeCertificate::new(&["a.example"]), store(4), Instant::now());
+        let host = made.host();
+        let first = permit(&store, &host, now);
+        assert!(matches!(store.look_up(&host, now), LookUp::Loading));
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut loaded = pin!(store.loaded(&host));
+        assert!(loaded.as_mut().poll(context).is_pending());
+        first.load(now).unwrap();
+        assert!(loaded.poll(context).is_ready());
+        // Others go on with the certificates in memory while a client compares them.
+        let later = now + FRESH;
+        let comparing = permit(&store, &host, later);
+        assert!(comparing.before().is_some());
+        assert!(matches!(store.look_up(&host, later), LookUp::Ready(_)));
+        // A client that gives up leaves the comparison to another.
+        drop(comparing);
+        assert!(matches!(store.look_up(&host, later), LookUp::Load(_)));
+    }
+
+    #[test]
+    fn unfit_files_are_remembered_for_a_moment() {
+        let (made, store, now) = (MadeCertificate::new(&["a.example"]), store(4), Instant::now());
+        let host = made.host();
+        let key = fs::read(made.pair().key).unwrap();
+        fs::write(made.pair().key, "no key").unwrap();
+        permit(&store, &host, now).load(now).expect_err("there is no key");
+        assert!(matches!(store.look_up(&host, now), LookUp::Unfit));
+        fs::write(made.pair().key, key).unwrap();
+        let later = now + FRESH;
+        permit(&store, &host, later).load(later).expect("the key is there");
     }
 
     #[test]
@@ -277,6 +435,33 @@ mod tests {
         assert!(!after.config.is_same(&first) && after.unfit.is_none());
     }
 
+    /// Certificates that grow while the first `growths` keys are opened, as under a slow writer.
+    struct GrowingFiles {
+        growths: AtomicUsize,
+    }
+
+    impl FileSource for GrowingFiles {
+        fn open(&self, path: &Path) -> io::Result<File> {
+            let is_left = |left: usize| left.checked_sub(1);
+            if path.ends_with("key.pem")
+                && self.growths.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_left).is_ok()
+            {
+                let certificate = path.with_file_name("cert.pem");
+                File::options().append(true).open(certificate)?.write_all(b"\n")?;
+            }
+            File::open(path)
+        }
+    }
+
+    #[test]
+    fn files_that_change_are_read_again() {
+        let (made, now) = (MadeCertificate::new(&["a.example"]), Instant::now());
+        let growing = |growths| store_of(4, Box::new(GrowingFiles { growths: AtomicUsize::new(growths) }));
+        growing(2).load(&made.host(), now).expect("the third reading sees a whole file");
+        let why = growing(1000).load(&made.host(), now).map(drop).expect_err("it never ends");
+        assert!(matches!(why, CertificateError::Changing { .. }), "{why}");
+    }
+
     #[test]
     fn least_used_host_leaves_at_the_bound() {
         let (made, store, now) = (MadeCertificate::new(&["a.example"]), store(2), Instant::now());
@@ -286,7 +471,7 @@ mod tests {
         assert!(matches!(store.look_up(&hosts[0], now), LookUp::Ready(_)));
         store.load(&hosts[2], now).unwrap();
         assert!(matches!(store.look_up(&hosts[0], now), LookUp::Ready(_)));
-        assert!(matches!(store.look_up(&hosts[1], now), LookUp::Load));
+        assert!(matches!(store.look_up(&hosts[1], now), LookUp::Load(_)));
         assert_eq!(store.counts().0, 2);
     }
 }

@@ -43,6 +43,7 @@ mod status;
 mod strangers;
 mod support;
 mod tls;
+mod tls_trust;
 mod trace;
 mod try_files;
 mod unix;

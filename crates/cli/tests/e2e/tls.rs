@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
-    client::Resumption,
+    client::{Resumption, WebPkiServerVerifier},
     crypto::ring::default_provider,
     pki_types::{CertificateDer, ServerName},
     version::{TLS12, TLS13},
@@ -17,7 +17,11 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 on_both!(
@@ -38,17 +42,21 @@ on_both!(
     proxy_that_names_https_is_not_redirected,
     status_counts_handshakes,
     openssl_and_curl_are_served,
+    certificates_change_under_load,
+    heads_and_ranges_are_exact,
+    cut_answer_has_no_end_of_tls,
+    failed_handshakes_leave_no_descriptor,
 );
 
 /// A self-signed certificate with a P-256 key.
-struct TestCertificate {
+pub(crate) struct TestCertificate {
     certificate: String,
-    key: String,
-    der: CertificateDer<'static>,
+    pub(crate) key: String,
+    pub(crate) der: CertificateDer<'static>,
 }
 
 impl TestCertificate {
-    fn new(names: &[&str]) -> Self {
+    pub(crate) fn new(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let key = rcgen::KeyPair::generate().expect("a key");
         let params = rcgen::CertificateParams::new(names).expect("names");
@@ -57,7 +65,7 @@ impl TestCertificate {
     }
 
     /// Writes `NAME.crt` and `NAME.key` beside the site, each by a rename.
-    fn write(&self, site: &TestSite, name: &str) {
+    pub(crate) fn write(&self, site: &TestSite, name: &str) {
         for (end, text) in [("crt", &self.certificate), ("key", &self.key)] {
             let (path, new) = (site.outside(&format!("{name}.{end}")), site.outside("new.pem"));
             fs::write(&new, text).expect("written");
@@ -68,7 +76,10 @@ impl TestCertificate {
 }
 
 /// The configuration of a client that trusts this certificate alone.
-fn trusting(certificate: &TestCertificate, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+pub(crate) fn trusting(
+    certificate: &TestCertificate,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.der.clone()).expect("a certificate");
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -82,9 +93,9 @@ fn trusting(certificate: &TestCertificate, versions: &[&'static SupportedProtoco
     config
 }
 
-type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
-fn client(addr: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> TlsClient {
+pub(crate) fn client(addr: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> TlsClient {
     let tcp = TcpStream::connect(addr).expect("connected");
     tcp.set_read_timeout(Some(crate::support::PATIENCE)).expect("set");
     let name = ServerName::try_from(name.to_owned()).expect("a name");
@@ -93,7 +104,7 @@ fn client(addr: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> TlsClient
 
 /// The whole answer to a request on a connection that ends with the answer, as the server says.
 #[track_caller]
-fn get(client: &mut TlsClient, target: &str) -> Vec<u8> {
+pub(crate) fn get(client: &mut TlsClient, target: &str) -> Vec<u8> {
     write!(client, "GET {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
     // Without the end of TLS (`close_notify`) this is an error.
@@ -330,7 +341,7 @@ fn host_that_requires_https_redirects(io: Io) {
 }
 
 /// The address of the listener that speaks TLS.
-fn secure_addr(server: &TestServer) -> SocketAddr {
+pub(crate) fn secure_addr(server: &TestServer) -> SocketAddr {
     until("the server says its address", || {
         let said = server.stderr();
         let rest = said.split_once("https://")?.1;
@@ -441,10 +452,7 @@ fn status_counts_handshakes(io: Io) {
     let config = Arc::new(trusting(&certificate, &[&TLS13]));
     get(&mut client(secure_addr(&server), &config, "a.example"), "/");
     TestClient::connect(secure_addr(&server)).get("/");
-    let control = site.outside("control");
-    let status =
-        vermeil(&["status", "--control", control.to_str().expect("text")]).output().expect("it runs");
-    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    let text = status_of(&site);
     let expected =
         "https: 1 full and 0 resumed handshakes, 0 failed, 0 refused, 0 waiting; 1 requests without TLS";
     assert!(text.contains(expected), "{text}");
@@ -498,6 +506,129 @@ fn openssl_and_curl_are_served(io: Io) {
         assert!(content == noise(7, 2_000_000), "{version}: {} bytes", content.len());
     }
     server.stops_clean();
+}
+
+/// A handshake sees certificate and key of one time, and none fails, while pairs are replaced.
+fn certificates_change_under_load(io: Io) {
+    let site = TestSite::new();
+    let (server, first) = start(io, &site, "");
+    let addr = secure_addr(&server);
+    let later: Vec<_> = (0..8).map(|_| TestCertificate::new(&["a.example"])).collect();
+    let mut all = trusting(&first, &[&TLS13]);
+    let mut roots = RootCertStore::empty();
+    for certificate in later.iter().chain([&first]) {
+        roots.add(certificate.der.clone()).expect("a certificate");
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    all.dangerous().set_certificate_verifier(verifier.build().expect("a verifier"));
+    let all = Arc::new(all);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = get(&mut client(addr, &all, "a.example"), "/");
+                    assert!(answer.starts_with(b"HTTP/1.1 200"));
+                }
+            });
+        }
+        for (certificate, number) in later.iter().zip(1..) {
+            certificate.write(&site, "a");
+            server.signal(Signal::HUP);
+            until("the reload", || (server.stderr().matches("reloaded: ").count() >= number).then_some(()));
+            let own = Arc::new(trusting(certificate, &[&TLS13]));
+            until("the server uses the new certificate", || {
+                let mut client = client(addr, &own, "a.example");
+                client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").ok()
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    server.stops_clean();
+}
+
+fn heads_and_ranges_are_exact(io: Io) {
+    let site = TestSite::new();
+    let large = noise(7, 3_000_000);
+    site.write("large", &large);
+    let (server, certificate) = start(io, &site, "");
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut one = client(secure_addr(&server), &config, "a.example");
+    write!(one, "HEAD /large HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
+    write!(one, "GET /large HTTP/1.1\r\nHost: a.example\r\nRange: bytes=1000000-2500000\r\n").expect("sent");
+    write!(one, "Connection: close\r\n\r\n").expect("sent");
+    let mut answers = Vec::new();
+    one.read_to_end(&mut answers).expect("two answers and the end");
+    let head = String::from_utf8_lossy(&answers[..answers.len().min(1000)]).into_owned();
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("Content-Length: 3000000\r\n"), "{head}");
+    assert!(head.contains("\r\n\r\nHTTP/1.1 206"), "a head has no content: {head}");
+    assert!(answers.ends_with(&large[1_000_000..=2_500_000]));
+    assert_eq!(body(body(&answers)).len(), 1_500_001);
+    server.stops_clean();
+}
+
+/// A client must not take a part of an answer for the whole.
+fn cut_answer_has_no_end_of_tls(io: Io) {
+    let site = TestSite::new();
+    site.write(
+        "cut.cgi",
+        b"#!/bin/sh\necho Content-Type: text/plain\necho\necho some\nsleep 0\nkill -9 $$\n",
+    );
+    fs::set_permissions(site.path("cut.cgi"), fs::Permissions::from_mode(0o755)).expect("changed");
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    let text = format!(
+        "{user}[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n\
+         [[host]]\nroot = \"site\"\ncertificate = \"a.crt\"\nkey = \"a.key\"\n\
+         [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\n"
+    );
+    let server = TestServer::configured(io, &site, &text);
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut one = client(secure_addr(&server), &config, "a.example");
+    write!(one, "GET /cut.cgi HTTP/1.0\r\nHost: a.example\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    let end = one.read_to_end(&mut answer);
+    let text = String::from_utf8_lossy(&answer);
+    assert!(end.is_err() || text.starts_with("HTTP/1.1 502"), "{text}");
+    server.stops_clean();
+}
+
+fn failed_handshakes_leave_no_descriptor(io: Io) {
+    let site = TestSite::new();
+    let (server, certificate) = start(io, &site, "");
+    let addr = secure_addr(&server);
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    get(&mut client(addr, &config, "a.example"), "/");
+    let folder = format!("/proc/{}/fd", server.pid());
+    let open = || fs::read_dir(&folder).expect("descriptors").count();
+    // The connection of the first client may be there or not.
+    let before = open();
+    let stranger = Arc::new(trusting(&TestCertificate::new(&["a.example"]), &[&TLS13]));
+    for round in 0..40 {
+        let mut raw = TcpStream::connect(addr).expect("connected");
+        match round % 4 {
+            0 => drop(raw.write_all(&[0x16, 3, 1, 0, 200, 1])),
+            1 => drop(raw.write_all(&[0; 100])),
+            // The client leaves while the server answers.
+            2 => {
+                let name = ServerName::try_from("a.example").expect("a name");
+                let mut greeting = ClientConnection::new(config.clone(), name).expect("a client");
+                drop(greeting.write_tls(&mut raw));
+            }
+            _ => drop(client(addr, &stranger, "a.example").write_all(b"GET")),
+        }
+    }
+    until("no descriptor is left", || (open() <= before).then_some(()));
+    assert!(get(&mut client(addr, &config, "a.example"), "/").starts_with(b"HTTP/1.1 200"));
+    server.stops_clean();
+}
+
+fn status_of(site: &TestSite) -> String {
+    let control = site.outside("control");
+    let status =
+        vermeil(&["status", "--control", control.to_str().expect("text")]).output().expect("it runs");
+    String::from_utf8_lossy(&status.stdout).into_owned()
 }
 
 #[test]

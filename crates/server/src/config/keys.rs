@@ -20,7 +20,7 @@ use crate::{
         Balance, BusyPoll, LoadReport, cgi,
         gateway::{self, GatewayTimeouts},
         php,
-        tls::{HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
+        tls::{ClientNeed, HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
     },
 };
 use std::{path::PathBuf, time::Duration};
@@ -318,6 +318,18 @@ table! {
         /// read. With several certificates: a list of keys in the same order. Without the key: the
         /// private key is in the file of the certificate.
         key: Option<At<OneOrMore<PathBuf>>> = None,
+        /// The stapled answer of the issuer about revocation (OCSP): a file in DER, as certbot and
+        /// `openssl ocsp -respout` write. With several certificates: a list in the same order. The
+        /// server sends the file as it is, so renew the file before its `Next Update`.
+        staple: Option<At<OneOrMore<PathBuf>>> = None,
+        /// The issuers of the certificates of clients, a PEM file that not every user of the
+        /// machine may write. With the key, the server asks each client for a certificate, and a
+        /// request over a connection for another host gets 421.
+        client_issuers: Option<At<PathBuf>> = None,
+        /// Whether clients need a certificate. `required`: a client without a certificate is
+        /// refused in the handshake, and a request without TLS gets 403. `optional`: programs see
+        /// in `SSL_CLIENT_VERIFY` whether there is a certificate.
+        client_certificate: ClientNeed = ClientNeed::Required,
         /// Whether requests of the host must use HTTPS. `optional`: HTTP and HTTPS serve the same.
         /// `redirect`: a request over HTTP is redirected to HTTPS, except below
         /// `/.well-known/acme-challenge/`, where issuers of certificates look. `only`: also tells
@@ -743,6 +755,7 @@ words! {
         "none" => ForwardedWord::None;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
     MinimumVersion: "1.2" => MinimumVersion::Tls12, "1.3" => MinimumVersion::Tls13;
+    ClientNeed: "required" => ClientNeed::Required, "optional" => ClientNeed::Optional;
     HttpsUse: "optional" => HttpsUse::Optional, "redirect" => HttpsUse::Redirect, "only" => HttpsUse::Only;
     LoadReport: "off" => LoadReport::Off, "text" => LoadReport::Text, "json" => LoadReport::Json;
 }

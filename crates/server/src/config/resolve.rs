@@ -9,11 +9,11 @@ use super::{
     host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     programs, proxies,
-    read::{At, OneOrMore},
+    read::At,
     report::Problem,
     routes,
     surroundings::Surroundings,
-    tls,
+    tls::{self, HostTlsKeys},
     values::{Listen, Size, Span},
 };
 use crate::{
@@ -385,18 +385,12 @@ impl<'f> HostsMade<'f> {
     }
 
     /// Takes the certificates of a host, and whether the host requires HTTPS.
-    fn secure(
-        &mut self,
-        id: HostId,
-        https: &At<HttpsUse>,
-        certificate: Option<&At<OneOrMore<PathBuf>>>,
-        key: Option<&At<OneOrMore<PathBuf>>>,
-    ) {
-        if https.value != HttpsUse::Optional {
-            self.first_https.get_or_insert_with(|| https.at.clone());
+    fn secure(&mut self, id: HostId, keys: &HostTlsKeys<'_>) {
+        if keys.https.value != HttpsUse::Optional {
+            self.first_https.get_or_insert_with(|| keys.https.at.clone());
         }
-        if let Some(secure) = tls::host_tls(certificate, key, self.folder, &mut self.problems) {
-            let at = certificate.map(|certificate| certificate.at.clone());
+        if let Some(secure) = tls::host_tls(keys, self.folder, &mut self.problems) {
+            let at = keys.certificate.map(|certificate| certificate.at.clone());
             self.first_certificate = self.first_certificate.take().or(at);
             self.builder.secure(id, secure);
         }
@@ -449,11 +443,11 @@ impl<'f> HostsMade<'f> {
             let texts = route.value.r#try.as_ref().map_or(&[][..], |texts| &texts.value);
             self.refuse_idle_candidates(texts, "host.route.try", &rules);
         }
-        let root = host.root.map(|root| self.folder.join(root.value));
+        let root = host.root.as_ref().map(|root| self.folder.join(&root.value));
         self.folders_of_routes(root.as_deref(), &folders, &mut rules);
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
-        self.secure(id, &host.https, host.certificate.as_ref(), host.key.as_ref());
+        self.secure(id, &HostTlsKeys::of(&host));
         for name in &host.names {
             self.name(id, name);
         }

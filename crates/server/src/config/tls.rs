@@ -4,13 +4,13 @@
 //! (`tls/troubles.rs` does). Tested in `tests.rs`.
 
 use super::{
-    keys::TlsTable,
+    keys::{HostTable, TlsTable},
     read::{At, OneOrMore},
     resolve::{Problems, narrow},
 };
 use crate::{
     ListenAddr,
-    settings::tls::{TlsOptions, TlsPolicy},
+    settings::tls::{ClientNeed, HttpsUse, TlsOptions, TlsPolicy},
 };
 use std::{
     ops::Range,
@@ -27,17 +27,41 @@ pub(super) fn options(table: &TlsTable, listen: Vec<ListenAddr>) -> TlsOptions {
     }
 }
 
+/// The keys of a host about HTTPS.
+pub(super) struct HostTlsKeys<'k> {
+    pub(super) https: &'k At<HttpsUse>,
+    pub(super) certificate: Option<&'k At<OneOrMore<PathBuf>>>,
+    key: Option<&'k At<OneOrMore<PathBuf>>>,
+    staple: Option<&'k At<OneOrMore<PathBuf>>>,
+    client_issuers: Option<&'k At<PathBuf>>,
+    client_certificate: ClientNeed,
+}
+
+impl<'k> HostTlsKeys<'k> {
+    pub(super) fn of(host: &'k HostTable) -> Self {
+        Self {
+            https: &host.https,
+            certificate: host.certificate.as_ref(),
+            key: host.key.as_ref(),
+            staple: host.staple.as_ref(),
+            client_issuers: host.client_issuers.as_ref(),
+            client_certificate: host.client_certificate,
+        }
+    }
+}
+
 /// The certificates of a host, if the host has any.
-pub(super) fn host_tls(
-    certificates: Option<&At<OneOrMore<PathBuf>>>,
-    keys: Option<&At<OneOrMore<PathBuf>>>,
-    folder: &Path,
-    problems: &mut Problems,
-) -> Option<HostTls> {
-    let Some(At { value: OneOrMore(certificates), at }) = certificates else {
-        if let Some(At { at, .. }) = keys {
-            let what = "a private key is of no use without a certificate; write certificate = \"FILE\" too";
-            problems.push(at, "host.key", what);
+pub(super) fn host_tls(keys: &HostTlsKeys<'_>, folder: &Path, problems: &mut Problems) -> Option<HostTls> {
+    let Some(At { value: OneOrMore(certificates), at }) = keys.certificate else {
+        let key = keys.key.map(|key| (&key.at, "host.key", "a private key"));
+        let staple = keys.staple.map(|staple| (&staple.at, "host.staple", "a stapled answer"));
+        let issuers = keys
+            .client_issuers
+            .map(|issuers| (&issuers.at, "host.client_issuers", "a file of issuers of client certificates"));
+        for (at, name, thing) in [key, staple, issuers].into_iter().flatten() {
+            let what =
+                format!("{thing} is of no use without a certificate; write certificate = \"FILE\" too");
+            problems.push(at, name, what);
         }
         return None;
     };
@@ -45,26 +69,39 @@ pub(super) fn host_tls(
         problems.push(at, "host.certificate", "no file is named; name one, or leave the key out");
         return None;
     }
-    let keys = match keys {
-        None => certificates,
-        Some(At { value: OneOrMore(keys), .. }) if keys.len() == certificates.len() => keys,
-        Some(At { value: OneOrMore(keys), at }) => {
-            let what = format!(
-                "there are {} certificates and {} keys; write a key for each certificate, in the same order",
-                certificates.len(),
-                keys.len()
-            );
-            problems.push(at, "host.key", what);
-            return None;
-        }
-    };
-    let pair = |(certificate, key): (&PathBuf, &PathBuf)| CertificatePair {
+    let count = certificates.len();
+    let private = files_beside(count, keys.key, "host.key", "keys", problems)?;
+    let staples = files_beside(count, keys.staple, "host.staple", "staples", problems)?;
+    let pair = |(number, certificate): (usize, &PathBuf)| CertificatePair {
         certificate: folder.join(certificate),
-        key: folder.join(key),
-        staple: None,
+        key: folder.join(private.map_or(certificate, |keys| &keys[number])),
+        staple: staples.map(|staples| folder.join(&staples[number])),
     };
-    let certificates = certificates.iter().zip(keys).map(pair).collect();
-    Some(HostTls { certificates, client_issuers: None, requires_client: false })
+    let certificates = certificates.iter().enumerate().map(pair).collect();
+    let client_issuers = keys.client_issuers.map(|issuers| folder.join(&issuers.value));
+    let requires_client = client_issuers.is_some() && keys.client_certificate == ClientNeed::Required;
+    Some(HostTls { certificates, client_issuers, requires_client })
+}
+
+/// The files that belong to `count` certificates, one each: `Some(None)` if none are named, and
+/// `None` if their number differs.
+fn files_beside<'k>(
+    count: usize,
+    files: Option<&'k At<OneOrMore<PathBuf>>>,
+    name: &'static str,
+    things: &str,
+    problems: &mut Problems,
+) -> Option<Option<&'k [PathBuf]>> {
+    let Some(At { value: OneOrMore(files), at }) = files else { return Some(None) };
+    if files.len() == count {
+        return Some(Some(files));
+    }
+    let what = format!(
+        "there are {count} certificates and {} {things}; write one for each certificate, in the same order",
+        files.len()
+    );
+    problems.push(at, name, what);
+    None
 }
 
 /// Refuses certificates without a listener, and a listener without certificates.

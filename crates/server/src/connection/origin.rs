@@ -11,7 +11,7 @@ use super::{Connection, visitor_of};
 use crate::{
     address::{Client, ListenAddr, UnixAddr},
     admission_control::Admission,
-    client_stream::ClientStream,
+    client_stream::{ClientCheck, ClientStream},
     connections::IdleState,
     core_context::{self, CoreContext},
     exchange::{Lost, Visitor},
@@ -25,6 +25,7 @@ use vermeil_http::{
     gateway::{ClientLink, ClientScheme, ProxiedClient, ProxiedEnds},
     proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
 };
+use vermeil_tls::ClientTrust;
 
 /// The client of a connection, and of its current request.
 pub(crate) struct ClientOrigin {
@@ -52,8 +53,9 @@ impl ClientOrigin {
     }
 
     /// The same for a connection that continues through TLS.
-    pub(crate) fn through_tls(mut self: Box<Self>) -> Box<Self> {
+    pub(crate) fn through_tls(mut self: Box<Self>, trust: Option<ClientTrust>) -> Box<Self> {
         self.visitor.scheme = ClientScheme::Https;
+        self.visitor.check = ClientCheck::Tls(trust);
         self
     }
 

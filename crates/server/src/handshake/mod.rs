@@ -20,7 +20,6 @@ use crate::{
     ListenAddr,
     admission_control::Admission,
     client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
-    connection::ClientOrigin,
     connections::IdleState,
     core_context::{self, ConnectionPermit},
     log::NoticeKind,
@@ -32,8 +31,8 @@ use bytes::Bytes;
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
 use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
 use vermeil_tls::{
-    CertificateError, ClientGreeting, FirstBytes, HandshakeKind, HelloReader, HostTls, HostTlsConfig, LookUp,
-    TlsFailure, TlsSession,
+    CertificateError, ClientGreeting, ClientTrust, FirstBytes, HandshakeKind, HelloReader, HostTls,
+    HostTlsConfig, LoadPermit, LookUp, TlsFailure, TlsSession,
 };
 
 /// The alert of a server that cannot use its certificates: `internal_error` (RFC 8446, section 6).
@@ -48,11 +47,11 @@ pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, tls: Arc<S
     let BegunConnection { stream, mut place, received, origin } = begun;
     // In memory of its own, which is given back before the first request.
     match Box::pin(Handshake::new(&stream, &place, &tls, at).run(received)).await {
-        Ok((session, input)) => {
+        Ok(ShakenHands { session, trust, early }) => {
             drop(tls);
-            let stream = ClientStream::secure(stream, session);
-            let origin = origin.map(ClientOrigin::through_tls);
-            let start = ConnectionStart { input, origin, ..ConnectionStart::default() };
+            let stream = ClientStream::secure(stream, session, trust);
+            let origin = origin.map(|origin| origin.through_tls(trust));
+            let start = ConnectionStart { input: early, origin, ..ConnectionStart::default() };
             request_loop::serve(stream, place, Admission::Serve, start).await;
         }
         Err(HandshakeEnd::Over) => {
@@ -69,6 +68,15 @@ pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, tls: Arc<S
             Box::pin(plain_http::refuse(stream, place, received, origin)).await;
         }
     }
+}
+
+/// The result of a handshake.
+struct ShakenHands {
+    session: TlsSession,
+    /// The demands on the client's certificate, which the client has met.
+    trust: Option<ClientTrust>,
+    /// Content that came with the handshake.
+    early: Vec<u8>,
 }
 
 /// Why there is no session.
@@ -102,14 +110,14 @@ impl<'h> Handshake<'h> {
         Self { stream, place, tls, at, limit }
     }
 
-    /// Returns the session, and the content that came with the handshake, which begins with
-    /// `received`.
-    async fn run(mut self, received: Vec<u8>) -> Result<(TlsSession, Vec<u8>), HandshakeEnd> {
+    /// Takes the handshake, which begins with `received`, to its end.
+    async fn run(mut self, received: Vec<u8>) -> Result<ShakenHands, HandshakeEnd> {
         let greeting = self.greeting(&received).await?;
         let Some(host) = self.host(&greeting) else {
             return self.refuse(greeting.refuse_name().alert());
         };
         let Some(config) = self.certificates(&host).await else { return self.refuse(&INTERNAL_ERROR) };
+        let trust = host.client_trust();
         let mut session = match self.tls.answer(greeting, config).await {
             Ok(session) => session,
             Err(StepFailure::Full) => return Err(HandshakeEnd::Full),
@@ -131,7 +139,7 @@ impl<'h> Handshake<'h> {
             HandshakeKind::Full => HandshakeEnded::Full,
             HandshakeKind::Resumed => HandshakeEnded::Resumed,
         });
-        Ok((session, early))
+        Ok(ShakenHands { session, trust, early })
     }
 
     /// Reads the first message of the client.
@@ -165,24 +173,14 @@ impl<'h> Handshake<'h> {
     }
 
     /// Loads the certificates, unless they are in memory. `None` if they are unfit.
-    async fn certificates(&self, host: &Arc<HostTls>) -> Option<HostTlsConfig> {
-        let now = Instant::now();
-        if let LookUp::Ready(config) = self.tls.certificates().look_up(host, now) {
-            return Some(config);
-        }
-        let (store, wanted) = (self.tls.certificates().clone(), host.clone());
-        // Without room for a blocking call, the client tries again.
-        let loaded = blocking(move || store.load(&wanted, now)).await.ok()?;
-        match loaded {
-            Ok(loaded) => {
-                if let Some(error) = &loaded.unfit {
-                    say_unfit(error, "the server goes on with the certificate before");
-                }
-                Some(loaded.config)
-            }
-            Err(error) => {
-                say_unfit(&error, "clients of the host are refused");
-                None
+    async fn certificates(&mut self, host: &Arc<HostTls>) -> Option<HostTlsConfig> {
+        let store = self.tls.certificates();
+        loop {
+            match store.look_up(host, Instant::now()) {
+                LookUp::Ready(config) => return Some(config),
+                LookUp::Unfit => return None,
+                LookUp::Load(permit) => return load(permit).await,
+                LookUp::Loading => self.limit.limit(store.loaded(host)).await.ok()?,
             }
         }
     }
@@ -248,6 +246,25 @@ impl<'h> Handshake<'h> {
             let _ = self.stream.shutdown_write();
         }
         Err(HandshakeEnd::Over)
+    }
+}
+
+/// Loads certificates, or compares them with their files. `None` if they are unfit.
+async fn load(permit: LoadPermit) -> Option<HostTlsConfig> {
+    let before = permit.before();
+    match blocking(move || permit.load(Instant::now())).await {
+        // Without room for a blocking call, the certificates in memory go on.
+        Err(_) => before,
+        Ok(Ok(loaded)) => {
+            if let Some(error) = &loaded.unfit {
+                say_unfit(error, "the server goes on with the certificate before");
+            }
+            Some(loaded.config)
+        }
+        Ok(Err(error)) => {
+            say_unfit(&error, "clients of the host are refused");
+            None
+        }
     }
 }
 

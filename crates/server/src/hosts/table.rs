@@ -286,8 +286,8 @@ pub struct Hosts {
     bound: BoundHosts,
     proxies: TrustedProxies,
     secure: SecureHosts,
-    /// Whether a host is bound to a listener, a route to clients, a host requires HTTPS, or a proxy
-    /// is believed.
+    /// Whether a host is bound to a listener, a route to clients, a host requires HTTPS or
+    /// certificates of clients, or a proxy is believed.
     asks_for_visitor: bool,
     hasher: RandomState,
 }
@@ -308,6 +308,8 @@ struct SecureHosts {
     certificates: HashMap<HostId, Arc<HostTls>, RandomState>,
     /// The port of HTTPS in redirects.
     port: u16,
+    /// Whether a host asks clients for certificates.
+    ask_clients: bool,
 }
 
 /// Hosts that answer at some listeners only.
@@ -459,9 +461,24 @@ impl Hosts {
     /// The certificates for a client that asks for `name` (SNI) at the listener `at`. A host
     /// without a certificate has the certificates of the default host.
     pub fn certificates(&self, name: Option<&[u8]>, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
+        self.certificates_of(self.find_at(name, at)?, at)
+    }
+
+    /// The certificates for clients of `host` at the listener `at`.
+    pub fn certificates_of(&self, host: HostId, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
         let of_host = |host: HostId| self.secure.certificates.get(&host);
-        let asked = self.find_at(name, at)?;
-        of_host(asked).or_else(|| of_host(self.find_at(None, at)?))
+        of_host(host).or_else(|| of_host(self.find_at(None, at)?))
+    }
+
+    /// Whether a host asks clients for certificates.
+    #[inline]
+    pub fn ask_for_certificates(&self) -> bool {
+        self.secure.ask_clients
+    }
+
+    /// Whether clients of `host` need a certificate.
+    pub fn requires_certificate(&self, host: HostId) -> bool {
+        self.secure.certificates.get(&host).is_some_and(|host| host.requires_client)
     }
 
     /// The certificates of all hosts.
@@ -592,7 +609,7 @@ impl HostsBuilder {
             unknown: Unknown::Default,
             bound: BoundHosts::default(),
             proxies: TrustedProxies::default(),
-            secure: SecureHosts { certificates: HashMap::default(), port: HTTPS_PORT },
+            secure: SecureHosts { certificates: HashMap::default(), port: HTTPS_PORT, ask_clients: false },
             asks_for_visitor: false,
             hasher: RandomState::default(),
         };
@@ -689,6 +706,7 @@ impl HostsBuilder {
 
     /// Gives `host` certificates.
     pub fn secure(&mut self, host: HostId, certificates: HostTls) {
+        self.hosts.secure.ask_clients |= certificates.client_issuers.is_some();
         self.hosts.secure.certificates.insert(host, Arc::new(certificates));
     }
 
@@ -722,7 +740,8 @@ impl HostsBuilder {
         let has_guards = hosts.hosts.iter().any(|host| host.is_guarded);
         let has_proxies = !hosts.proxies.from.is_empty();
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
-        hosts.asks_for_visitor = has_private_routes
+        hosts.asks_for_visitor = hosts.secure.ask_clients
+            || has_private_routes
             || has_guards
             || has_proxies
             || have_redirects

@@ -27,6 +27,16 @@ impl Default for TlsOptions {
     }
 }
 
+/// Whether clients of a host with issuers of client certificates need a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientNeed {
+    /// A client without a certificate is refused.
+    #[default]
+    Required,
+    /// Programs see whether there is a certificate.
+    Optional,
+}
+
 /// Whether requests of a host must use HTTPS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpsUse {

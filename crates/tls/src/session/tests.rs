@@ -1,14 +1,15 @@
 use super::*;
 use crate::{
-    CertificateStore, FirstBytes, HelloReader, MinimumVersion, PlainFiles, Tickets, TlsPolicy,
+    CertificateStore, FirstBytes, HelloReader, HostTls, MinimumVersion, PlainFiles, Tickets, TlsPolicy,
     testing::{MadeCertificate, host},
 };
 use proptest::prelude::*;
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, SignatureScheme,
+    AlertDescription, ClientConfig, ClientConnection, RootCertStore, SignatureScheme,
     client::Resumption,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, ServerName},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
 };
 use std::{sync::Arc, time::Instant};
@@ -16,6 +17,27 @@ use std::{sync::Arc, time::Instant};
 fn store(minimum: MinimumVersion) -> CertificateStore {
     let policy = TlsPolicy { minimum, ..TlsPolicy::default() };
     CertificateStore::new(policy, Arc::new(Tickets::random()), Box::new(PlainFiles))
+}
+
+/// A session of `made` after the greeting of `client`, before any answer.
+fn greeted(store: &CertificateStore, host: &Arc<HostTls>, client: &mut ClientConnection) -> TlsSession {
+    let config = store.load(host, Instant::now()).expect("the pair fits").config;
+    let FirstBytes::Greeting(greeting) = HelloReader::default().receive(&output(client)) else {
+        panic!("one write carries the message")
+    };
+    greeting.answer(&config).expect("both agree")
+}
+
+/// Lets client and server exchange messages until both are silent.
+fn exchange(session: &mut TlsSession, client: &mut ClientConnection) -> Result<Vec<u8>, TlsFailure> {
+    let mut content = Vec::new();
+    while session.has_output() || client.wants_write() {
+        let mut answer = Vec::new();
+        session.take_output(&mut answer);
+        input(client, &answer).map_err(|error| TlsFailure::silent(error.to_string()))?;
+        session.receive(&output(client), &mut content)?;
+    }
+    Ok(content)
 }
 
 fn client_config(
@@ -192,6 +214,130 @@ fn plain_request_is_recognised() {
         panic!("an empty message is malformed")
     };
     assert_eq!(failure.alert()[..1], [21]);
+}
+
+/// A ticket carries a certificate of a client that no later configuration checks.
+#[test]
+fn session_with_client_certificates_is_not_resumed() {
+    let (made, known) = (MadeCertificate::new(&["a.example"]), MadeCertificate::new(&["client.example"]));
+    let store = store(MinimumVersion::Tls12);
+    let issuers = Some(known.pair().certificate);
+    let asking = |requires_client| {
+        Arc::new(HostTls {
+            certificates: vec![made.pair()],
+            client_issuers: issuers.clone(),
+            requires_client,
+        })
+    };
+    let key = PrivateKeyDer::from_pem_file(known.pair().key).expect("a key");
+    for version in [&TLS12, &TLS13] {
+        let mut config = client_config(&[&made], &[version]);
+        config.resumption = Resumption::in_memory_sessions(4);
+        let mut with = config.clone();
+        let own = vec![CertificateDer::from(known.der.clone())];
+        let own = CertifiedKey::from_der(own, key.clone_key(), &default_provider()).expect("they fit");
+        with.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
+        let (without, with) = (Arc::new(config), Arc::new(with));
+        // An anonymous client gets a ticket of the host before the host requires certificates.
+        handshake(&store, &made, &mut client(&without)).expect("both agree");
+        let mut anonymous = client(&without);
+        let mut session = greeted(&store, &asking(true), &mut anonymous);
+        exchange(&mut session, &mut anonymous).expect_err("a certificate is required");
+        for _ in 0..2 {
+            let mut known = client(&with);
+            let mut session = greeted(&store, &asking(true), &mut known);
+            exchange(&mut session, &mut known).expect("the certificate is known");
+            assert_eq!(session.handshake_kind(), HandshakeKind::Full, "{version:?}");
+            let certificate = session.facts().client_certificate.expect("the client sent one");
+            assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----\n"));
+        }
+        let mut anonymous = client(&without);
+        let mut session = greeted(&store, &asking(false), &mut anonymous);
+        exchange(&mut session, &mut anonymous).expect("a certificate is optional");
+        assert_eq!(session.facts().client_certificate, None);
+    }
+}
+
+#[test]
+fn issuers_that_every_user_writes_are_refused() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let issuers = made.folder().join("issuers.pem");
+    std::fs::copy(made.pair().certificate, &issuers).unwrap();
+    std::fs::set_permissions(&issuers, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let host = HostTls { client_issuers: Some(issuers), ..host(vec![made.pair()]) };
+    let why = store(MinimumVersion::Tls12).check(&host).expect_err("it is refused").to_string();
+    assert!(why.contains("chmod o-w"), "{why}");
+}
+
+#[test]
+fn staple_reaches_the_client() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let staple = made.folder().join("staple.der");
+    std::fs::write(&staple, b"an answer of the issuer").unwrap();
+    let pair = crate::CertificatePair { staple: Some(staple), ..made.pair() };
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS12])));
+    let mut session = greeted(&store(MinimumVersion::Tls12), &Arc::new(host(vec![pair])), &mut client);
+    let mut answer = Vec::new();
+    session.take_output(&mut answer);
+    assert!(answer.windows(23).any(|bytes| bytes == b"an answer of the issuer"));
+}
+
+/// A message in records of one byte costs no more than its records.
+#[test]
+fn greeting_in_tiny_records_ends_at_the_bound() {
+    let mut records = vec![22, 3, 1, 0, 4, 1, 0, 0xff, 0xf0];
+    for _ in 0..0x10000 {
+        records.extend_from_slice(&[22, 3, 1, 0, 1, 0]);
+    }
+    let mut reader = HelloReader::default();
+    let mut taken = 0;
+    let end = records.chunks(1000).find_map(|part| {
+        taken += part.len();
+        match reader.receive(part) {
+            FirstBytes::More => None,
+            other => Some(other),
+        }
+    });
+    assert!(matches!(end, Some(FirstBytes::Failed(_))), "{end:?}");
+    assert!(taken <= 400_000, "{taken}");
+}
+
+/// A peer that changes its keys without end, or renegotiates, is cut off, because each change costs
+/// the server an answer.
+#[test]
+fn client_that_changes_keys_without_end_is_refused() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS13])));
+    let mut session = handshake(&store, &made, &mut client).expect("both agree");
+    let mut content = Vec::new();
+    let refused = (0..1000).find_map(|_| {
+        client.refresh_traffic_keys().expect("TLS 1.3");
+        session.receive(&output(&mut client), &mut content).err()
+    });
+    let why = refused.expect("the server gives up").to_string();
+    assert!(why.contains("peer misbehaved"), "{why}");
+    let mut alert = Vec::new();
+    session.take_output(&mut alert);
+    assert!(alert.len() < 4096, "{} bytes wait", alert.len());
+}
+
+#[test]
+fn changed_record_is_refused() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    for version in [&TLS12, &TLS13] {
+        let mut client = client(&Arc::new(client_config(&[&made], &[version])));
+        let mut session = handshake(&store, &made, &mut client).expect("both agree");
+        client.writer().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let mut records = output(&mut client);
+        *records.last_mut().expect("a record") ^= 1;
+        let mut content = Vec::new();
+        session.receive(&records, &mut content).expect_err("the record was changed");
+        assert!(content.is_empty());
+        let mut alert = Vec::new();
+        session.take_output(&mut alert);
+        let error = input(&mut client, &alert).expect_err("the client is told");
+        assert_eq!(error, rustls::Error::AlertReceived(AlertDescription::BadRecordMac));
+    }
 }
 
 proptest! {

@@ -1,0 +1,145 @@
+//! HTTPS: certificates of clients, and sessions that other processes resume.
+
+use crate::{
+    support::{ExpectedContent, Io, TestServer, TestSite, on_usual},
+    tls::{TestCertificate, TlsClient, client, get, secure_addr, trusting},
+};
+use rustls::{
+    ClientConfig, HandshakeKind,
+    client::Resumption,
+    crypto::ring::default_provider,
+    pki_types::{PrivateKeyDer, pem::PemObject as _},
+    sign::{CertifiedKey, SingleCertAndKey},
+    version::{TLS12, TLS13},
+};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    sync::Arc,
+};
+
+on_usual!(
+    host_with_client_certificates_serves_known_clients,
+    optional_client_certificate_reaches_programs,
+    sessions_are_resumed_by_other_instances_and_successors,
+);
+
+/// Sends a request for `host` and returns the answer, up to the end of the connection.
+#[track_caller]
+fn ask(client: &mut TlsClient, host: &str, target: &str) -> std::io::Result<String> {
+    write!(client, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The configuration of a client with a certificate of its own.
+fn with_own(mut config: ClientConfig, own: &TestCertificate) -> Arc<ClientConfig> {
+    let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).expect("a key");
+    let own = CertifiedKey::from_der(vec![own.der.clone()], key, &default_provider()).expect("they fit");
+    config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
+    Arc::new(config)
+}
+
+/// A request is served only if its connection met the demands of its host, whatever name the client
+/// gave at the handshake.
+fn host_with_client_certificates_serves_known_clients(io: Io) {
+    let site = TestSite::new();
+    let (a, b) = (TestCertificate::new(&["a.example"]), TestCertificate::new(&["b.example"]));
+    let (known, stranger) = (TestCertificate::new(&["known"]), TestCertificate::new(&["stranger"]));
+    for (certificate, name) in [(&a, "a"), (&b, "b"), (&known, "known")] {
+        certificate.write(&site, name);
+    }
+    let text = "[proxies]\nfrom = [\"127.0.0.1\"]\n[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n\
+                [[host]]\nnames = [\"b.example\"]\nroot = \"site\"\ncertificate = \"b.crt\"\nkey = \"b.key\"\n\
+                [[host]]\nnames = [\"a.example\"]\nroot = \"site\"\ncertificate = \"a.crt\"\nkey = \"a.key\"\n\
+                client_issuers = \"known.crt\"\n\
+                [[host]]\nnames = [\"bare.example\"]\nroot = \"site\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let addr = secure_addr(&server);
+    for version in [&TLS12, &TLS13] {
+        let (to_a, to_b) = (trusting(&a, &[version]), Arc::new(trusting(&b, &[version])));
+        let as_known = with_own(to_a.clone(), &known);
+        let status = |config: &Arc<ClientConfig>, named: &str, host: &str| {
+            ask(&mut client(addr, config, named), host, "/").map(|answer| answer[9..12].to_owned())
+        };
+        assert_eq!(status(&as_known, "a.example", "a.example").expect("served"), "200");
+        status(&Arc::new(to_a.clone()), "a.example", "a.example").expect_err("no certificate");
+        status(&with_own(to_a.clone(), &stranger), "a.example", "a.example").expect_err("unknown");
+        assert_eq!(status(&to_b, "b.example", "b.example").expect("served"), "200");
+        assert_eq!(status(&to_b, "b.example", "bare.example").expect("served"), "200");
+        assert_eq!(status(&to_b, "b.example", "a.example").expect("an answer"), "421");
+        assert_eq!(status(&as_known, "a.example", "b.example").expect("an answer"), "421");
+    }
+    let mut plain = server.client();
+    let mut status = |host: &str, proto: &str| {
+        plain.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: {proto}\r\n\r\n"));
+        plain.read(ExpectedContent::Follows).status
+    };
+    assert_eq!([status("a.example", "http"), status("a.example", "https")], [403, 403]);
+    assert_eq!(status("b.example", "http"), 200);
+    server.stops_clean();
+}
+
+fn optional_client_certificate_reaches_programs(io: Io) {
+    let site = TestSite::new();
+    site.write("env.cgi", b"#!/bin/sh\necho Content-Type: text/plain\necho\nenv\n");
+    fs::set_permissions(site.path("env.cgi"), fs::Permissions::from_mode(0o755)).expect("changed");
+    let known = TestCertificate::new(&["known"]);
+    known.write(&site, "known");
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    let text = format!(
+        "{user}[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n\
+         [[host]]\nroot = \"site\"\ncertificate = \"a.crt\"\nkey = \"a.key\"\nclient_issuers = \"known.crt\"\n\
+         client_certificate = \"optional\"\n[[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\n"
+    );
+    let server = TestServer::configured(io, &site, &text);
+    let config = trusting(&certificate, &[&TLS13]);
+    let said = |config: &Arc<ClientConfig>| {
+        let mut client = client(secure_addr(&server), config, "a.example");
+        ask(&mut client, "a.example", "/env.cgi").expect("an answer")
+    };
+    let anonymous = said(&Arc::new(config.clone()));
+    assert!(anonymous.contains("SSL_CLIENT_VERIFY=NONE"), "{anonymous}");
+    let known = said(&with_own(config, &known));
+    assert!(known.contains("SSL_CLIENT_VERIFY=SUCCESS") && known.contains("BEGIN CERTIFICATE"), "{known}");
+    assert_eq!(server.get("/").status, 200, "a request without TLS has no certificate");
+    server.stops_clean();
+}
+
+fn sessions_are_resumed_by_other_instances_and_successors(io: Io) {
+    let site = TestSite::new();
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let top = |instances: &str| {
+        format!(
+            "control = \"control\"\ncores = 2\ninstances = {instances}\n[[listener]]\n\
+             address = \"127.0.0.2:0\"\ntls = true\n[[host]]\nroot = \"site\"\ncertificate = \"a.crt\"\n\
+             key = \"a.key\"\n"
+        )
+    };
+    let before = TestServer::of_file(&site.configure(io, &top("2")));
+    let addr = secure_addr(&before);
+    let mut config = trusting(&certificate, &[&TLS12]);
+    config.resumption = Resumption::in_memory_sessions(8);
+    let config = Arc::new(config);
+    let kind = || {
+        let mut client = client(addr, &config, "a.example");
+        get(&mut client, "/");
+        client.conn.handshake_kind()
+    };
+    assert_eq!(kind(), Some(HandshakeKind::Full));
+    for _ in 0..20 {
+        assert_eq!(kind(), Some(HandshakeKind::Resumed), "at the same server");
+    }
+    let file = site.configure(io, &top("\"one\""));
+    let after = TestServer::of_file_with(&file, &["--take-over"]);
+    after.says("vermeil: took over from process ");
+    before.says("vermeil: stopped: ");
+    before.wait();
+    assert_eq!(kind(), Some(HandshakeKind::Resumed), "at the successor");
+    after.stops_clean();
+}
