@@ -13,7 +13,7 @@ use crate::{BenchError, BenchResult, machine, markdown};
 /// Where results are left.
 #[derive(Clone, Debug)]
 pub struct ReportOutputs {
-    /// The rows, appended.
+    /// The summary, replaced.
     pub rows: PathBuf,
     /// The page with the generated section.
     pub page: PathBuf,
@@ -103,17 +103,17 @@ impl BenchReport {
         text
     }
 
-    /// Appends the rows to the results of `repository` and renews the bench's section of its page.
+    /// Replaces the summary in the results of `repository` and renews the bench's section of its page.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self, repository: &Path) -> BenchResult<ReportOutputs> {
         let bench = &self.origin.bench;
         let outputs = ReportOutputs {
-            rows: repository.join(format!("results/{bench}.ndjson")),
+            rows: repository.join(format!("results/{bench}.tsv")),
             page: repository.join("docs/benchmarks.md"),
         };
-        rows::append(&outputs.rows, &self.rows)?;
+        rows::write(&outputs.rows, &self.rows)?;
         if let Some(folder) = outputs.page.parent() {
             fs::create_dir_all(folder).map_err(BenchError::path("create", folder))?;
         }

@@ -49,7 +49,7 @@ pub struct RuntimeBenchOptions {
 /// The places of a full run's results.
 #[derive(Clone, Debug)]
 pub struct RuntimeOutputs {
-    /// The rows, appended.
+    /// The summary, replaced.
     pub rows: PathBuf,
     /// The page with the generated section.
     pub page: PathBuf,
@@ -62,7 +62,7 @@ impl RuntimeOutputs {
     pub fn of(repository: &Path) -> Self {
         let docs = repository.join("docs");
         Self {
-            rows: repository.join("results/runtime.ndjson"),
+            rows: repository.join("results/runtime.tsv"),
             page: docs.join("benchmarks.md"),
             images: docs.join("img"),
         }

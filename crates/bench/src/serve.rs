@@ -59,7 +59,7 @@ impl ServeBenchOptions {
 /// The places of a full run's results.
 #[derive(Clone, Debug)]
 pub struct ServeOutputs {
-    /// The rows, appended.
+    /// The summary, replaced.
     pub rows: PathBuf,
     /// The page with the generated section.
     pub page: PathBuf,
@@ -72,7 +72,7 @@ impl ServeOutputs {
     pub fn of(repository: &Path) -> Self {
         let docs = repository.join("docs");
         Self {
-            rows: repository.join("results/serve.ndjson"),
+            rows: repository.join("results/serve.tsv"),
             page: docs.join("benchmarks.md"),
             images: docs.join("img"),
         }
@@ -108,7 +108,7 @@ pub fn smoke(options: &ServeBenchOptions, stop: &StopFlag) -> BenchResult<ServeB
             let applies = applies && (metric != ServeMetric::RatioFloor || report.has_floor());
             if applies && !rows.iter().any(|row| is_sane(row, program, server, metric)) {
                 let row = format!("{} {} {}", program.name(), server.name(), metric.name());
-                return Err(BenchError::form("results/serve.ndjson", format!("no sane row for {row}")));
+                return Err(BenchError::form("results/serve.tsv", format!("no sane row for {row}")));
             }
         }
     }

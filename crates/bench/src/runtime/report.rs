@@ -107,12 +107,12 @@ impl RuntimeBenchReport {
         text
     }
 
-    /// Appends the rows, draws the chart and renews the section of the page.
+    /// Replaces the summary, draws the chart and renews the section of the page.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn write(&self, outputs: &RuntimeOutputs) -> BenchResult<()> {
-        rows::append(&outputs.rows, &self.rows())?;
+        rows::write(&outputs.rows, &self.rows())?;
         fs::create_dir_all(&outputs.images).map_err(BenchError::path("create", &outputs.images))?;
         let picture = outputs.images.join("bench-runtime.svg");
         vermeil_io::output::write(&picture, self.chart().to_svg())
@@ -137,7 +137,7 @@ impl RuntimeBenchReport {
             };
             if !rows.iter().any(is_there) || !page.contains(variant.name()) {
                 let row = format!("{} {}", program.name(), variant.name());
-                return Err(BenchError::form("results/runtime.ndjson", format!("no sane row for {row}")));
+                return Err(BenchError::form("results/runtime.tsv", format!("no sane row for {row}")));
             }
         }
         Ok(())

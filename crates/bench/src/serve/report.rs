@@ -123,9 +123,9 @@ impl ServeBenchReport {
         text
     }
 
-    /// Appends the rows, draws the chart and renews the section of the page.
+    /// Replaces the summary, draws the chart and renews the section of the page.
     pub fn write(&self, outputs: &ServeOutputs) -> BenchResult<()> {
-        rows::append(&outputs.rows, &self.rows())?;
+        rows::write(&outputs.rows, &self.rows())?;
         fs::create_dir_all(&outputs.images).map_err(BenchError::path("create", &outputs.images))?;
         let picture = outputs.images.join("bench-serve.svg");
         vermeil_io::output::write(&picture, self.chart().to_svg())
