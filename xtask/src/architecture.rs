@@ -14,7 +14,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{CargoPackage, Workspace};
-use crate::{invariants, leftovers, modules, named_paths, prose, protocols, shapes, type_names, unused};
+use crate::{
+    guesses, invariants, leftovers, modules, named_paths, prose, protocols, shapes, type_names, unused,
+};
 
 /// Checks the workspace.
 ///
@@ -38,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(protocols::find(&workspace.root)?);
     findings.extend(modules::find(&workspace.root, &page)?);
     findings.extend(shapes::find(&workspace.root, &page)?);
+    findings.extend(guesses::find(&workspace.root)?);
     findings.extend(named_paths::find(&workspace.root)?);
     findings.extend(prose::find(&workspace.root)?);
     findings.extend(unused::find(&workspace.root)?);

@@ -1,9 +1,9 @@
 //! `cargo xtask bench NAME`: builds the programs of the bench, runs the bench, prints and keeps the
 //! results.
 //!
-//! A full run replaces the summary in results/ and renews a section of docs/benchmarks.md. A run of some
-//! servers, programs or policies, or of the smoke size, only prints, because half a comparison does
-//! not belong in the documentation.
+//! A full run replaces the summary in results/ and renews a section of docs/benchmarks.md. A run of
+//! some servers, programs or policies, or of the smoke size, only prints, because half a comparison
+//! does not belong in the documentation.
 
 mod plain;
 mod runtime;

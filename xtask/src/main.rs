@@ -13,6 +13,7 @@ mod docs;
 mod dokuwiki;
 mod error;
 mod fuzz;
+mod guesses;
 mod invariants;
 mod leftovers;
 mod modules;

@@ -103,7 +103,8 @@ impl BenchReport {
         text
     }
 
-    /// Replaces the summary in the results of `repository` and renews the bench's section of its page.
+    /// Replaces the summary in the results of `repository` and renews the bench's section of its
+    /// page.
     ///
     /// # Errors
     /// When a file cannot be written.

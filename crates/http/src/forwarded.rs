@@ -9,7 +9,8 @@
 use crate::{field_lines::FieldLines, gateway::ClientScheme, scan};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// The most proxies that are followed. Guess: chains have two or three.
+/// The most proxies that are followed. The bound limits the work for a field that a client fills;
+/// common chains have two or three.
 pub const HOPS_MAX: usize = 32;
 
 /// The fields that count.

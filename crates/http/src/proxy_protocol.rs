@@ -17,8 +17,8 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 before the addresses.
 const FIXED_BYTES: usize = 16;
 
-/// The most bytes behind the fixed part of a header of version 2. Guess: proxies send addresses and
-/// a few short values, and the field could announce 64 KiB.
+/// The most bytes behind the fixed part of a header of version 2. Proxies send 216 bytes of
+/// addresses at most and a few short values, and the field could announce 64 KiB.
 pub const BINARY_BYTES_MAX: usize = 4096;
 
 /// The type of the values that describe TLS (§2.2.5).

@@ -18,7 +18,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Bytes of a unit. Guess: the default maximum size of a cached file.
+/// Bytes of a unit: the default maximum size of a cached file, so each cached file fits into a
+/// unit.
 const UNIT_BYTES: usize = 64 << 10;
 
 /// Units of a slab: the longest class has four slots.

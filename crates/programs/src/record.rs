@@ -16,8 +16,8 @@ use vermeil_io::output::Output;
 /// Events of each core that a recording keeps: 32 MiB, and all events of most programs.
 pub const EVENTS_PER_CORE: usize = 1 << 20;
 
-/// Time for queued events to run and be recorded, because a server's tasks never end. Guess: a
-/// thousand times the work that is left when the result is there.
+/// Time for queued events to run and be recorded, because a server's tasks never end. The rest of
+/// the work takes some 100 µs when the result is there.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The file of a recording.

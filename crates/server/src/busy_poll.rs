@@ -23,16 +23,16 @@ use vermeil::{CoreIndex, Handle, busy_poll};
 /// sockets (`net.core.busy_read`).
 const POLL: Duration = Duration::from_micros(50);
 
-/// Requests per second on a core from which on the core polls. Guess: if every request ends a poll
-/// that found nothing, polling costs a twentieth of the cpu.
+/// Requests per second on a core from which on the core polls. If every request ends a poll that
+/// found nothing, polling takes [`POLL`] times this number, a twentieth of the cpu.
 const BEGIN_PER_S: f64 = 1000.0;
 
-/// Requests per second below which polling stops. Guess: far enough from [`BEGIN_PER_S`] that
-/// polling does not flap.
+/// Requests per second below which polling stops: a quarter of [`BEGIN_PER_S`], so that a rate that
+/// varies by half does not switch polling on and off.
 const END_PER_S: f64 = 250.0;
 
 /// Number of moments ([`crate::admission_control::MOMENT`]) in a row with few requests that end
-/// polling. Guess: a pause between two pages is no end of the load.
+/// polling: one second.
 const CALM_MOMENTS: u32 = 10;
 
 /// The polling of one core.

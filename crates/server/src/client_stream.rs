@@ -20,8 +20,8 @@ use vermeil_tls::{ClientTrust, TlsFacts, TlsInput, TlsSession};
 /// Received bytes that are decrypted at once. Four records.
 const CIPHER_BYTES: usize = 64 * 1024;
 
-/// Buffers for sending that a core keeps, and the largest that it keeps. Guess: as many as answers
-/// leave in one turn.
+/// Buffers for sending that a core keeps, and the largest that it keeps. The bound limits the
+/// memory that a core keeps after a burst; a further buffer costs an allocation.
 const SPARES_MAX: usize = 8;
 const SPARE_BYTES_MAX: usize = 512 * 1024;
 

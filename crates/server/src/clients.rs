@@ -14,7 +14,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Locks of the table. Guess: more than the cores that accept at once.
+/// Locks of the table: more than the cores that accept at the same instant, because an accept holds
+/// a lock for less than a microsecond.
 const SHARDS: usize = 64;
 
 /// Default length of the IPv6 network prefix that counts as a client. A provider gives a customer a

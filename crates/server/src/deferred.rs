@@ -36,12 +36,13 @@ use vermeil_http::{
 };
 use vermeil_io::CacheOnly;
 
-/// Bytes of a file that are sent before the core's other colors get their turn. Guess: a socket's
-/// buffer, and some 100 µs of copying.
+/// Bytes of a file that are sent before the core's other colors get their turn. Copying a mebibyte
+/// takes some 100 µs at 10 GB/s, which bounds the delay of the others.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Bytes of a file per read and send. A slow client of a large file holds a buffer of this size.
-/// Guess: few enough calls, and the buffer stays in the second-level cache.
+/// Bytes of a file per read and send. A slow client of a large file holds a buffer of this size. A
+/// call costs about a microsecond and copying 256 KiB costs about 25, so calls take 4 %; the buffer
+/// stays in the second-level cache.
 const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.

@@ -5,7 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil::DriverOptions;
 
 /// Descriptors for everything except connections and cached files: rings, sockets, logs, current
-/// look-ups. Guess, generous.
+/// look-ups. The end-to-end tests of the bound (`short_of_descriptors_the_server_goes_on`) would
+/// notice too small a number.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
 /// Raises this process's limit of descriptors as far as the hard limit allows, because options

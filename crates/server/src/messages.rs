@@ -20,10 +20,12 @@ use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 /// KB.
 const MESSAGE_BYTES_MAX: usize = 200 << 10;
 
-/// Descriptors of a message. Guess: a thousand cores with sixty addresses each.
+/// Descriptors of a message: a thousand cores with sixty addresses each. The kernel's limit on the
+/// descriptors of a process is of the same order.
 const DESCRIPTORS_IN_ALL_MAX: usize = 1 << 16;
 
-/// How long a message may wait for room. Guess: a living receiver reads within this time.
+/// How long a message may wait for room. The receiver is a thread without other work on this
+/// machine, so a receiver without room for that long is stopped.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A packet with the descriptors that had no room in the previous packet.

@@ -36,7 +36,8 @@ pub const WAIT_MAX: Duration = Duration::from_millis(250);
 /// 20,000 descriptors.
 pub const SITES_OPEN_MAX: usize = 1024;
 
-/// Default number of hosts with counts of their own in the status. Guess: a screen.
+/// Default number of hosts with counts of their own in the status. Each host adds a series to each
+/// metric of a monitoring system.
 pub const HOSTS_SHOWN_MAX: usize = 20;
 
 /// All options of one server.

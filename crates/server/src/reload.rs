@@ -41,7 +41,8 @@ use vermeil_io::CacheOnly;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 
-/// Maximum age of a status that is served as a page. Guess: a person looks once a second at most.
+/// Maximum age of a status that is served as a page. The limit bounds the cost of a client that
+/// loads the page in a loop to one collection per second.
 const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a reload was refused. The server continues as before.

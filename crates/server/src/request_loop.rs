@@ -28,8 +28,9 @@ use bytes::Bytes;
 use vermeil::More;
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 
-/// Bytes of ready answers after which they are sent although more requests wait. Guess: a socket's
-/// first window.
+/// Bytes of ready answers after which they are sent although more requests wait. The first receive
+/// window of a TCP connection has 64 KiB, so more has to wait for the client's acknowledgement
+/// anyway.
 const OUTPUT_FLUSH_BYTES: usize = 64 * 1024;
 
 /// The next step after `consume`.

@@ -31,8 +31,8 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// The content of a bound's file when there is no bound.
 const UNBOUNDED: &str = "max";
 
-/// How long written bounds are trusted: another instance's spawner may have written others. Guess:
-/// some reads of files a second.
+/// How long written bounds are trusted: another instance's spawner may have written others. Each
+/// look reads some files of a few bytes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Bytes read from a bound's file; the file has two numbers at most.

@@ -32,17 +32,19 @@ use std::{
 /// own.
 pub type Reviser = Box<dyn Fn() -> Result<Vec<Profile>, String>>;
 
-/// The maximum number of profiles of a keeper, including profiles that are no longer needed. Guess:
-/// a hundred thousand sites, each changed ten times. Beyond that only a restart helps.
+/// The maximum number of profiles of a keeper, including profiles that are no longer needed: a
+/// hundred thousand sites, each changed ten times. Beyond that only a restart helps.
 pub const PROFILES_MAX: usize = 1 << 20;
 
-/// How long reading may take. Guess: a hundred thousand sites are read in a second.
+/// How long reading may take: a hundred times the fifth of a second that a hundred thousand sites
+/// take (`bench tail`).
 const READ_PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long the server waits for the keeper to read the profiles.
 const REVISE_PATIENCE: Duration = Duration::from_secs(25);
 
-/// How long the keeper or the spawner may take to answer. Guess: an answer takes a millisecond.
+/// How long the keeper or the spawner may take to answer. An answer takes a millisecond; the limit
+/// only ends a wait for a process that hangs.
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The interval between two checks for stopped children that block the spawner.

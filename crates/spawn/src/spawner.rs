@@ -43,10 +43,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Events taken from the kernel at once. Guess: enough for a busy machine, a page of memory.
+/// Events taken from the kernel at once: an event has 12 bytes, so the array takes less than half a
+/// page of the stack.
 const EVENTS_MAX: usize = 128;
 
-/// Empty cradles that are kept, each of some pages. Guess: as many programs as begin at once.
+/// Empty cradles that are kept, each of some pages. The bound limits the memory kept after a burst;
+/// a further cradle costs an allocation.
 const CRADLES_MAX: usize = 16;
 
 /// The event of the keeper's socket. Any other event is the number of a channel.

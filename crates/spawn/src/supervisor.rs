@@ -39,8 +39,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause between the deaths of two spawners, or between two attempts to fork. Guess: short for a
-/// waiting client, long for a machine on which every spawner dies at once.
+/// Pause between the deaths of two spawners, or between two attempts to fork, so a machine on which
+/// every spawner dies at once sees ten attempts per second.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 /// A spawner that lived this long is replaced without a pause.
@@ -51,7 +51,8 @@ const SOUND_LIFE: Duration = Duration::from_secs(1);
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The interval between two kills of the remaining processes, because a process may have new
-/// children, or its end may have raised no signal. Guess.
+/// children, or its end may have raised no signal. A round of kills takes some microseconds per
+/// process.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
 /// The spawner's name in `ps`.

@@ -34,8 +34,8 @@ const DRVINFO_WORDS: usize = 49;
 /// Words of `struct ethtool_channels`.
 const CHANNELS_WORDS: usize = 9;
 
-/// Maximum number of slots in a card's hash table (`u32` words). Guess: sixteen times the largest
-/// known to the author of the limit, ice's 2,048.
+/// Maximum number of slots in a card's hash table (`u32` words): sixteen times the largest known
+/// number, ice's 2,048. A larger number is taken for a damaged answer.
 const RSS_SLOTS_MAX: u32 = 1 << 15;
 
 /// `struct ifreq` with the member that this ioctl uses.

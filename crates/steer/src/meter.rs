@@ -17,8 +17,8 @@ use crate::btf::Btf;
 /// The tracepoint of every read that got bytes.
 const TRACEPOINT: &std::ffi::CStr = c"tcp_rcv_space_adjust";
 
-/// Maximum number of threads recorded as readers. Further threads are not included in the count of
-/// wake-ups. Guess: a core has one.
+/// Maximum number of threads recorded as readers, which bounds the map in the kernel. Further
+/// threads are not included in the count of wake-ups. A server has one such thread per core.
 const READERS_MAX: u32 = 4096;
 
 /// Counts until dropped.

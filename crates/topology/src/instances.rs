@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuId, Machine, NodeId};
 
-/// Maximum number of instances. Guess: more than any machine's nodes, and far below the limit of
-/// supervision.
+/// Maximum number of instances: more than the 64 nodes of the largest machine that Linux supports
+/// by default on x86.
 pub const INSTANCES_MAX: usize = 256;
 
 /// The number of instances of a server.

@@ -18,8 +18,8 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Without the kernel's lists of core types, a core below this capacity counts as a small core.
-/// Guess: between the favoured cores of a design (a few percent apart) and the little cores of
+/// Without the kernel's lists of core types, a core below this capacity counts as a small core. The
+/// value lies between the favoured cores of a design (a few percent apart) and the little cores of
 /// Arm's (446 of 1024 on Juno).
 const CAPACITY_EFFICIENT_BELOW: u32 = CAPACITY_MAX * 3 / 4;
 

@@ -22,7 +22,8 @@ use crate::size::BenchSize;
 use crate::stop::StopFlag;
 use crate::{BenchError, BenchResult};
 
-/// Requests per second, each on a new connection. Guess: a tenth of a core's capacity.
+/// Requests per second, each on a new connection: a small part of a core's capacity, so that only
+/// the flood can delay an answer.
 const REQUESTS_PER_S: u32 = 1000;
 
 /// Packets per second; the last value is more than one cpu sends.

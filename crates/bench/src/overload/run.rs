@@ -33,8 +33,8 @@ const CAPACITY_CONNECTIONS: &str = "64";
 /// Probes of the capacity in each round, because a single probe may meet a busy machine.
 const PROBES: usize = 3;
 
-/// A client's time-out for its answer, connecting included. Guess at the patience of people; the
-/// kernel's second attempt to connect comes after the same time.
+/// A client's time-out for its answer, connecting included. The kernel's second attempt to connect
+/// comes after the same time.
 const PATIENCE: &str = "1s";
 
 /// Maximum number of requests under way: more than are possible with that time-out, and no more
@@ -54,8 +54,8 @@ const RECOVERED: f64 = 0.95;
 /// The window of the recovery check: some hundred answers.
 const RECOVERY_WINDOW_S: f64 = 0.5;
 
-/// The maximum lateness of one request in a hundred: a tenth of a client's patience. Guess: later
-/// requests come in bursts that are not the intended load.
+/// The maximum lateness of one request in a hundred: a tenth of a client's patience. Later requests
+/// come in bursts that are not the intended load.
 const LATE_MS_MAX: f64 = 100.0;
 
 /// The maximum fraction of the machine's time for the hypervisor: the same bound as in other

@@ -176,8 +176,8 @@ impl ChildRun {
     }
 }
 
-/// Warm-up runs of a program that warms up: enough that each of a few threads has most likely
-/// spawned. Guess.
+/// Warm-up runs of a program that warms up. Each run spawns many tasks, so after four runs each of
+/// a few threads has spawned.
 const WARM_UPS: u32 = 4;
 
 /// The process's counters before a run.

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(100);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Bytes that are written and freed before each run: twice the largest observed memory of the
-/// programs. Guess.
+/// programs.
 const WARMED: usize = 128 << 20;
 
 /// The programs whose settling is observed, with the policies that have to settle.

@@ -35,8 +35,8 @@ on_both! {
 /// The variable with the duration of each test, in seconds.
 const SECONDS: &str = "VERMEIL_KILL_SECONDS";
 
-/// The pause between recovery and the next kill, minimum and maximum, in milliseconds. Guess: some
-/// requests.
+/// The pause between recovery and the next kill, minimum and maximum, in milliseconds. Each client
+/// completes several requests in the shortest pause.
 const PAUSE_MS: (u64, u64) = (20, 300);
 
 /// How long recovery may take: a process that was killed often is started again after ten seconds,

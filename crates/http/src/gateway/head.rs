@@ -16,8 +16,7 @@ use crate::status::Status;
 /// which other servers stop.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// Most fields in a head. Guess: twice the default limit for a client, because each cookie takes a
-/// line.
+/// Most fields in a head: twice the default limit for a client, because each cookie takes a line.
 pub const HEAD_FIELDS: usize = 200;
 
 /// Bounds of a program's head.

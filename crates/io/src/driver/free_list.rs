@@ -3,8 +3,8 @@
 //! A stream keeps none, because an idle connection would otherwise hold the memory of its last
 //! answer.
 
-/// Maximum number of kept heads. Guess: more than a turn makes under any load that leaves time for
-/// other work.
+/// Maximum number of kept heads. The bound limits the memory kept after a burst; a further head
+/// costs an allocation.
 const SPARES_MAX: usize = 64;
 
 /// Largest kept capacity, in bytes, because a listing or a batch of pipelined answers is not

@@ -16,8 +16,8 @@ use crate::error::LoadError;
 use crate::job::LoadJob;
 use crate::run::{Outcome, RunObserver, RunProgress};
 
-/// Time from the start order to the start, in which agents start their cores. Guess: about fifty
-/// times the need.
+/// Time from the start order to the start, in which agents start their cores, which takes some 10
+/// ms.
 const LEAD: Duration = Duration::from_millis(500);
 /// An agent that sends nothing for this time is lost. An agent sends a message every half second.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -22,7 +22,8 @@ use crate::random::Random;
 
 /// Length of the accept queue: the default of `net.core.somaxconn` since Linux 5.4.
 const BACKLOG: i32 = 4096;
-/// Pause after an accept failed for lack of descriptors. Guess.
+/// Pause after an accept failed for lack of descriptors, as in the server: twenty attempts per
+/// second.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Options of a back end.

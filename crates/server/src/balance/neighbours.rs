@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use vermeil_topology::{CpuId, Machine};
 
-/// Listeners that a core watches, per address. Guess: each costs a descriptor and an entry in the
-/// listener's queue of waiters, and among eight watchers at least one nearly always waits.
+/// Listeners that a core watches, per address. Each costs a descriptor and an entry in the
+/// listener's queue of waiters. If each watcher is busy half of the time, all of eight are busy in
+/// one of 256 cases.
 const WATCHED_MAX: usize = 8;
 
 /// For each core, by index, the watched cores: the next cores of the group, in a ring.

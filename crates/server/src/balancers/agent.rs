@@ -19,7 +19,8 @@ use std::{
 };
 use vermeil_io::{ListenOptions, listen, probe_free};
 
-/// Interval of the measurement. Guess: HAProxy asks every two seconds by default.
+/// Interval of the measurement: a quarter of HAProxy's default interval of two seconds, so an
+/// answer is at most 500 ms old.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Opens the sockets for agent checks.

@@ -46,8 +46,8 @@ use std::{
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_steer::Group;
 
-/// How long the broker may take to carry out an order. Guess: more than reading the configuration
-/// file may take.
+/// How long the broker may take to carry out an order: more than reading the configuration file may
+/// take (`process.rs`).
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// An order of the server.

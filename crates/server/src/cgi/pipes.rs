@@ -26,7 +26,7 @@ use vermeil_spawn::Stdio;
 const READ_BYTES: usize = 64 * 1024;
 
 /// Minimum buffer space for another read. Most answers leave more, and reading their end needs
-/// none. Guess: reading a full pipe takes four reads at most.
+/// none. A full pipe of 64 KiB takes four reads at most.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 
 /// Bytes of error output that are read at once, because error output is usually empty or a single

@@ -12,7 +12,8 @@ use crate::{
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_topology::CpuSet;
 
-/// Hosts shown individually, and folders with a warning. Guess: a screen.
+/// Hosts shown individually, and folders with a warning. The limit bounds the report of a
+/// configuration with a hundred thousand hosts.
 const SHOWN_MAX: usize = 20;
 
 /// The plan of a server. Shown as lines.
@@ -86,7 +87,8 @@ impl<'o> ServePlan<'o> {
     }
 }
 
-/// Names checked in a folder for programs that no route runs. Guess: a site's first page.
+/// Names checked in a folder for programs that no route runs. The limit bounds the check of a
+/// folder with a million files.
 const LOOKED_AT_MAX: usize = 1000;
 
 /// The name of a program at the top of `root` that no route runs.

@@ -9,15 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Problems reported for a file; further problems are only counted. Guess: more than a person
-/// corrects at once.
+/// Problems reported for a file; further problems are only counted. The limit bounds the report of
+/// a file in which every line is wrong.
 const PROBLEMS_TOLD: usize = 50;
 
-/// Characters shown of a line. Guess: a terminal's width.
+/// Characters shown of a line. The limit bounds the report of a file that has a line of a megabyte.
 const LINE_SHOWN_MAX: usize = 120;
 
-/// Keys listed if no key is similar. Guess: a longer list does not help, and the reference has all
-/// keys.
+/// Keys listed if no key is similar. The limit bounds the message, and the reference has all keys.
 const KNOWN_LISTED_MAX: usize = 24;
 
 /// A text without a closing quotation mark on its line. No other problem of the line, or of the
@@ -183,6 +182,7 @@ fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let distance = |other: &&str| strsim::damerau_levenshtein(&word, other);
     let near = known.iter().copied().min_by_key(distance)?;
-    // A third of the letters may be wrong: beyond that the hint confuses more than it helps. Guess.
+    // A third of the letters may be wrong. With half of them, a word of four letters would have a
+    // hint that shares two letters with it.
     (distance(&near) * 3 <= near.len().max(word.len())).then_some(near)
 }

@@ -28,7 +28,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// The reason against an empty list of networks.
 pub(super) const NO_NETWORK: &str = "so the route would be for no client";
 
-/// The longest text of a route, in bytes. Guess: longer ones are files.
+/// The longest text of a route, in bytes: a page of memory. A longer text belongs into a file,
+/// which the file cache serves.
 const BODY_BYTES_MAX: usize = 4096;
 
 /// A text that is parsed; `None`, and a problem, if the text is wrong.

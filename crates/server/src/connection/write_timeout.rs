@@ -21,7 +21,7 @@ use std::{
 use vermeil::{Sleep, TcpStream, now_ms};
 
 /// Progress checks per write timeout. A stalled client is disconnected at most a quarter of the
-/// timeout late. Guess: the checks cost timers and system calls for slow clients alone.
+/// timeout late. Each check costs a timer and a system call, for slow clients alone.
 const LOOKS: u32 = 4;
 
 /// Waits for `sending` as long as the client takes some of the sent bytes.

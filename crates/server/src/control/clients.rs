@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest line of a request, in bytes. Guess: the longest request has 14 bytes.
+/// Longest line of a request, in bytes. The longest request has 14 bytes.
 const LINE_BYTES_MAX: usize = 256;
 
-/// Clients that may be connected without a request. A further client replaces the oldest. Guess:
-/// enough for several monitors.
+/// Clients that may be connected without a request. The limit bounds the descriptors of clients
+/// that never ask; a further client replaces the oldest.
 const CLIENTS_MAX: usize = 16;
 
 /// The request of a client.

@@ -45,8 +45,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a client may take to send its request, and to read the answer. Guess: the client is a
-/// program on this machine.
+/// How long a client may take to send its request, and to read the answer. The client is a program
+/// on this machine; the limit only frees the place of a stopped client.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The source of the answers: a server, or the supervisor of several instances.

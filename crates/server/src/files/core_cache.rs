@@ -26,8 +26,8 @@ use vermeil_http::{
     path::{self, PathError},
 };
 
-/// Slots that a [`CoreCache::tick`] checks. Guess: some 20 µs of cache misses, and the whole of a
-/// full map in a minute.
+/// Slots that a [`CoreCache::tick`] checks: some 20 µs of cache misses, and the whole of a full map
+/// in a minute.
 const TICK_SLOTS: usize = 1024;
 
 /// Requests for a path within a second that admit the path: the first request is a single visit.
@@ -36,8 +36,8 @@ const ADMITTED_REQUESTS: u8 = 2;
 /// The same when the path displaces others, which are asked for about as often (bench `tail`).
 const CROWDED_REQUESTS: u8 = 4;
 
-/// Longest raw request path in the map, in bytes. Longer paths are resolved each time. Guess:
-/// longer than paths that people write, and 64 MB at worst with the default of `entries_max`.
+/// Longest raw request path in the map, in bytes. Longer paths are resolved each time. With the
+/// default of `entries_max` the keys take 64 MB at worst.
 const KEY_BYTES_MAX: usize = 1024;
 
 /// A core's reference to an entry. A clone writes a counter that belongs to the core. Other cores

@@ -30,7 +30,7 @@ pub(super) use cold::COLD_BYTES_MAX;
 pub(crate) use unopened::{UnopenedFolder, UnopenedJob};
 
 /// Number of look-ups for a path that changes during each look-up. The last result is used once and
-/// not kept. Guess: each repetition takes another change within some 50 µs.
+/// not kept. Each repetition takes another change within some 50 µs.
 const LOOKS_MAX: u32 = 4;
 
 /// The job would wait for a disk: run the job on a thread that may wait.

@@ -12,8 +12,9 @@ use rustix::{
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use vermeil_io::CacheOnly;
 
-/// Number of times that an open is repeated after a race with a rename. Guess: each repetition
-/// needs another rename at the wrong moment.
+/// Number of times that an open is repeated after a race with a rename. Each repetition needs
+/// another rename within the same microseconds, so the limit only ends a loop against a malicious
+/// writer.
 const RACES_MAX: u32 = 16;
 
 /// The paths that an open may take.

@@ -26,8 +26,8 @@ use std::{
 };
 use vermeil_io::CacheOnly;
 
-/// Share of a budget that an eviction frees, as a divisor. Guess: a sweep of the cores' maps for a
-/// sixteenth of the contents costs less than reading that sixteenth did.
+/// Share of a budget that an eviction frees, as a divisor. An eviction sweeps the maps of all
+/// cores, so freeing a sixteenth makes one sweep serve a sixteenth of the contents.
 const EVICTED_PART: u64 = 16;
 
 /// The state that the sites of a server and all cores share.

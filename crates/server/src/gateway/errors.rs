@@ -16,8 +16,8 @@ use std::time::Instant;
 /// (`log_errors_max_len`), without file name and time.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Lines logged per second, of all programs together. Guess: more than a person reads, less than
-/// fills a disk.
+/// Lines logged per second, of all programs together. With lines of at most a kilobyte this is 100
+/// KB per second; further lines are counted.
 const LINES_PER_SECOND: u64 = 100;
 
 /// The destination of the error output of all programs of a server, with the rate limit.

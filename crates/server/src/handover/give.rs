@@ -14,8 +14,8 @@ use std::{
 use vermeil_spawn::socket;
 use vermeil_tls::TicketSecret;
 
-/// Longest time for the rest of a message that has begun to arrive. Guess: our own binary sends a
-/// message at once.
+/// Longest time for the rest of a message that has begun to arrive. The sender is the same binary
+/// on this machine, which sends a message with one call; a stopped sender must not hold the thread.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All listening sockets of a server.

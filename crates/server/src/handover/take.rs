@@ -26,8 +26,9 @@ use std::{
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
 
-/// Time limit for the old server to hand over, and to let go. Guess: the old server asks each core,
-/// and a core answers between two events.
+/// Time limit for the old server to hand over, and to let go. The old server asks each core, and a
+/// core answers between two events. The limit only ends a wait for a server that does not answer at
+/// all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How to name the server to take over from, with or without a configuration file.

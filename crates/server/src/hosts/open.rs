@@ -26,8 +26,8 @@ use vermeil_io::CacheOnly;
 #[cfg(test)]
 mod tests;
 
-/// Share of the open folders to close at the bound, as a divisor. Guess: each core scans its seats
-/// once per such part.
+/// Share of the open folders to close at the bound, as a divisor. Each core scans its seats once
+/// per such part, so the scan of a core is divided by a sixteenth of its folders.
 const CLOSED_PART: usize = 16;
 
 /// Requests for a host within a second for which the server opens the host's folder, if another

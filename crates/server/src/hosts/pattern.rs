@@ -8,8 +8,8 @@ use std::{
     str::FromStr,
 };
 
-/// Longest pattern, in bytes. Guess: longer patterns are lists, and each path would be compared
-/// with the whole list.
+/// Longest pattern, in bytes. Each request compares its path with the patterns, so a longer list
+/// belongs into routes of their own, which are found by name.
 const PATTERN_BYTES_MAX: usize = 1000;
 
 /// Memory of a compiled pattern, in bytes: a tenth of the default of the crate `regex`, because

@@ -37,8 +37,7 @@ use vermeil::LoadPage;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 
-/// Longest reason of a refusal, in bytes; the rest is cut. Guess: operators read no more, and
-/// messages have a size limit.
+/// Longest reason of a refusal, in bytes; the rest is cut, because messages have a size limit.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// The assignment of this process by the supervisor.

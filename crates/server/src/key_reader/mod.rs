@@ -36,8 +36,8 @@ use std::{
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;
 
-/// How long the process may take to open a file. Guess: more than reading a changed configuration
-/// may take.
+/// How long the process may take to open a file: more than the broker's limit for reading a changed
+/// configuration (`broker/process.rs`).
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest reason of a refusal, in bytes, because messages are bounded.

@@ -21,7 +21,8 @@ pub(super) const JOURNALD: &str = "/run/systemd/journal/socket";
 /// Facility daemon (3) and severity informational (6), as RFC 3164 encodes them.
 const PRIORITY: u8 = 3 * 8 + 6;
 
-/// Pause of the log thread when the daemon has no room. Guess: the daemon reads in less time.
+/// Pause of the log thread when the daemon has no room, because the kernel reports no room on a
+/// datagram socket. The log thread then makes a hundred attempts per second at most.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The protocol of a daemon that keeps logs.

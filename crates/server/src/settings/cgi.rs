@@ -4,14 +4,15 @@ use crate::user::User;
 use std::{path::PathBuf, time::Duration};
 pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
 
-/// Programs that run at once, of all hosts. Guess: a program takes some megabytes and a share of a
-/// core. Beyond some dozens per core, programs only delay each other.
+/// Programs that run at once, of all hosts. A program takes some megabytes and a share of a core,
+/// so the default bounds memory at about a gigabyte.
 pub const RUNNING_MAX: usize = 256;
 
-/// Programs of a single host that run at once. Guess: half of a small machine's capacity.
+/// Programs of a single host that run at once: a quarter of all, so three flooded hosts leave room
+/// for the others.
 pub const HOST_RUNNING_MAX: usize = 64;
 
-/// Requests of a single host that wait for a program to end. Guess: some seconds of work.
+/// Requests of a single host that wait for a program to end: four for each program that may run.
 pub const HOST_WAITING_MAX: usize = 256;
 
 /// How long a program may run. Default 300 s, because Apache's `Timeout` was 300 s for decades, and

@@ -13,12 +13,12 @@ pub const CONTENT_MEMORY_BYTES: usize = 64 * 1024;
 /// and a quarter of a small machine's cgroup.
 pub const CONTENT_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// Longest content of a request to a program, in bytes. Default 64 MiB. Guess: enough for a
-/// photograph or a document, not for a film.
+/// Longest content of a request to a program, in bytes. Default 64 MiB: enough for a photograph or
+/// a document, not for a film.
 pub const CONTENT_BYTES: u64 = 64 << 20;
 
-/// Bytes spooled at once, for all requests together. Default 4 GiB. Guess: an amount that a
-/// temporary folder can spare.
+/// Bytes spooled at once, for all requests together. Default 4 GiB: 64 contents of the default
+/// size.
 pub const SPOOL_BYTES: u64 = 4 << 30;
 
 /// Minimum rate of a request's content, in bytes per second, once the time for a body is over. The

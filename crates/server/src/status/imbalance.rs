@@ -3,8 +3,8 @@
 
 use super::InstanceStatus;
 
-/// Cores that are busy for less than this part of their time, on average, are not compared. Guess:
-/// timer ticks and polling alone.
+/// Cores that are busy for less than this part of their time, on average, are not compared, because
+/// timer ticks and polling alone take a share of this order.
 const BUSY_MIN: f64 = 0.01;
 
 /// The busiest core's work, divided by the mean of all cores.

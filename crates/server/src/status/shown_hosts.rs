@@ -9,8 +9,8 @@ use crate::counts::{CountsSnapshot, HostCounts};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
-/// Hosts whose shown counts are remembered. Once so many hosts were shown, every other host belongs
-/// to the others. Guess: the hosts that are ever among the busiest, in some 500 KB.
+/// Hosts whose shown counts are remembered, in some 500 KB. Once so many hosts were shown, every
+/// other host belongs to the others.
 const REMEMBERED_HOSTS_MAX: usize = 4096;
 
 /// The highest counts that were shown.

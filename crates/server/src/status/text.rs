@@ -130,7 +130,8 @@ impl Display for AnswersStatus {
     }
 }
 
-/// Hosts that are shown one by one. Guess: a glance.
+/// Hosts that are shown one by one; the others are summed up. The JSON has the counts of more hosts
+/// (`options.rs`).
 const HOSTS_LISTED_MAX: usize = 5;
 
 /// The busiest hosts, if there are several.
@@ -244,7 +245,8 @@ impl Display for PhpStatus {
     }
 }
 
-/// Pools of hosts that are shown one by one. Guess: a screen.
+/// Pools of hosts that are shown one by one: as many as hosts in the JSON, because a pool serves a
+/// host.
 const POOLS_SHOWN_MAX: usize = 20;
 
 fn pools(instance: &InstanceStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {

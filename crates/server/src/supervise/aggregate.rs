@@ -11,8 +11,9 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Time limit for an instance's weight. Guess: the answer takes a tenth of a millisecond, unless
-/// all cpus are busy.
+/// Time limit for an instance's weight. The answer takes a tenth of a millisecond, unless all cpus
+/// are busy. The limit is a fifth of the interval of the measurement (`balancers/agent.rs`), so a
+/// hung instance delays no later answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The weights of all instances.

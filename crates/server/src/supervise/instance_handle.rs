@@ -20,11 +20,13 @@ use vermeil_topology::Instance;
 /// The subcommand of an instance, in front of the supervisor's own arguments.
 pub const INSTANCE_COMMAND: &str = "instance";
 
-/// Longest time from the start of an instance to the first connection. Guess: PHP's pool takes a
-/// second, and a hundred thousand hosts take another.
+/// Longest time from the start of an instance to the first connection. PHP's pool takes a second,
+/// and a hundred thousand hosts take a fifth of a second (`bench tail`). The limit only ends a wait
+/// for an instance that hangs.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longest time from an instance's hang-up to the end. Guess: the process prints a line and exits.
+/// Longest time from an instance's hang-up to the end. The process prints a line and exits; the
+/// limit only ends a wait for a process that hangs.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Interval of checks for that end. Nothing else waits meanwhile.

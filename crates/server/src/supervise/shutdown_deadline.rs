@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Extra time beyond an instance's own limit before it is killed. Guess: cutting ten thousand
-/// connections and writing the rest of a log take a tenth of that.
+/// Extra time beyond an instance's own limit before it is killed: ten times the time to cut ten
+/// thousand connections and to write the rest of a log.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// A deadline that can move forward or be cancelled.

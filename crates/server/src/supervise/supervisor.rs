@@ -42,8 +42,9 @@ use std::{
 use vermeil::{BackOff, BackOffBounds};
 use vermeil_tls::Tickets;
 
-/// Time limit for an instance to prepare a configuration, and again to switch to it. Guess: a
-/// hundred thousand hosts are read in one second.
+/// Time limit for an instance to prepare a configuration, and again to switch to it. A hundred
+/// thousand hosts take a fifth of a second (`bench tail`). The limit only ends a wait for an
+/// instance that hangs.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time limit for a status: a fifth of a second, and a second for a stalled core.
@@ -58,7 +59,7 @@ const SOUND_LIFE: Duration = RESTART_PAUSES.longest;
 const RESTART_PAUSES: BackOffBounds =
     BackOffBounds::at_once_then(Duration::from_millis(100), Duration::from_secs(10));
 
-/// Stack of the thread that waits for an instance. Guess: four times the use of a debug build.
+/// Stack of the thread that waits for an instance: four times the use of a debug build.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Work reported for a core that is absent, so that the kernel sends its connections elsewhere.

@@ -171,7 +171,6 @@ fn caches(spec: &MachineSpec, tree: &topology::Machine) -> Vec<(SimCache, topolo
 }
 
 /// Size of a cache if the topology does not contain a size: the size that hwloc assumes of an L2.
-/// Guess.
 const CACHE_BYTES_UNKNOWN: u64 = 4 << 20;
 
 /// The position of the cpu's node among the machine's nodes. A cpu outside of all nodes counts to

@@ -11,8 +11,8 @@
 use crate::machine::PS_PER_NS;
 
 /// Picoseconds in a window, as a power of two. Short against the time scale of a load, long against
-/// one transfer of a chunk. Guess; half or twice the value moves the shipped reproductions by less
-/// than a percent.
+/// one transfer of a chunk. Half or twice the value moves the shipped reproductions by less than a
+/// percent.
 const WINDOW_PS_BITS: u32 = 24;
 /// Number of windows: 69 ms, longer than any event.
 const WINDOWS: usize = 1 << 12;

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use crate::More;
 use crate::driver::outgoing::Outgoing;
 
-/// Empty boxes kept for reuse. Guess: more sends are seldom under way at once on one core.
+/// Empty boxes kept for reuse. The bound limits the memory kept after a burst; a further box costs
+/// an allocation.
 const POOL_MAX: usize = 1024;
 
 /// A send under way. Stays in its box, because the kernel may hold pointers into it.

