@@ -24,7 +24,7 @@ use programs::ProgramsArgs;
 use std::path::PathBuf;
 use tls::TlsArgs;
 use vermeil_server::ControlTarget;
-use vermeil_server::config::{self, GivenParts, Surroundings};
+use vermeil_server::config::{self, ConfigText, GivenParts, Surroundings};
 use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
 use vermeil_server::{
@@ -266,7 +266,7 @@ pub(crate) fn with_conflicts(serve: Command) -> Command {
 
 impl ServeArgs {
     /// The server's options, and the text of the configuration if there is a file.
-    fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<String>), UsageError> {
+    fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<ConfigText>), UsageError> {
         match &self.config {
             Some(file) => {
                 let text = config::text_of(file)?;
@@ -313,7 +313,10 @@ impl ServeArgs {
             ..Surroundings::here()?
         };
         match (&self.config, assigned.text()) {
-            (Some(file), Some(text)) => Ok(config::take(file, text, &around)?),
+            // The supervisor has logged the problems of included files.
+            (Some(file), Some(text)) => {
+                Ok(ServeOptions { left_out: Vec::new(), ..config::take(file, text, &around)? })
+            }
             _ => self.resolve(&around),
         }
     }

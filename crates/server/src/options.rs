@@ -46,6 +46,8 @@ pub struct ServeOptions {
     /// The configuration file, which a reload reads again. `None` if the options come from a
     /// command line.
     pub file: Option<PathBuf>,
+    /// The problems of included files whose hosts are left out, a line each.
+    pub left_out: Vec<String>,
     /// The place of the control socket.
     pub control: ControlTarget,
     /// The server whose addresses this server takes over when it starts.

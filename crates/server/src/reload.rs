@@ -329,6 +329,7 @@ impl RunningServer {
         let gone = |addr: &&ListenAddr| !options.listen.contains(addr);
         let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();
         let mut said = vec![format!("reloaded: {}", options.hosts.describe())];
+        said.extend(options.left_out.iter().map(|problem| format!("warning: {problem} (left out)")));
         let is_anew = |one: &ListenAddr, others: &[ListenAddr]| others.iter().any(|other| other.is_at(one));
         let asked: Vec<_> = added.iter().map(|listening| listening.asked).collect();
         said.extend(added.iter().map(|Listening { asked, addr, .. }| match asked.unix() {

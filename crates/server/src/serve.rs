@@ -171,11 +171,15 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Serve
     serve_as(options, Some(assigned))
 }
 
-/// Refuses the conditions that `vermeil check` refuses too.
+/// Refuses the conditions that `vermeil check` refuses too. Logs the problems of included files
+/// whose hosts are left out.
 ///
 /// # Errors
 /// [`ServeError::Condition`].
 pub(crate) fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
+    for problem in &options.left_out {
+        log_line(format_args!("warning: {problem} (left out)"));
+    }
     let found = check::conditions(options);
     if found.is_empty() { Ok(()) } else { Err(ServeError::Condition(found.join("\n"))) }
 }

@@ -71,6 +71,7 @@ impl ServeArgs {
             instances,
             placement,
             file: None,
+            left_out: Vec::new(),
             trace: self.trace.clone(),
             take_over: TakeOver::Never,
             user: self.user.clone(),

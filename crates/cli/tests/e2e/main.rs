@@ -19,6 +19,7 @@ mod handover;
 mod headers;
 mod host_cgi;
 mod hosts;
+mod includes;
 mod instances;
 mod kills;
 mod links;

@@ -291,7 +291,8 @@ mod tests {
     fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {
         let surroundings = Surroundings::here().expect("this machine has cpus");
         let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
-        let options = config::take(Path::new("vermeil.toml"), text, &surroundings).expect("a configuration");
+        let options = config::take(Path::new("vermeil.toml"), &text.to_owned().into(), &surroundings)
+            .expect("a configuration");
         let log = LogTarget::File(log.to_owned());
         let options = ServeOptions { file: None, log, listen: vec![listen], ..options };
         let balancing = Balancing::choose(Balance::Hash, &options.cpus);

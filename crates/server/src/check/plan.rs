@@ -42,12 +42,13 @@ impl<'o> ServePlan<'o> {
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
         let all: Vec<_> = hosts.iter().filter_map(|id| self.warning(id)).collect();
+        let left_out = self.options.left_out.iter().map(|problem| format!("{problem} (left out)"));
         let more = all.len().saturating_sub(SHOWN_MAX);
         let mut shown: Vec<_> = all.into_iter().take(SHOWN_MAX).collect();
         if more > 0 {
             shown.push(format!("{more} more hosts cannot be served, or run no programs"));
         }
-        shown
+        left_out.chain(shown).collect()
     }
 
     fn warning(&self, id: HostId) -> Option<String> {

@@ -109,6 +109,15 @@ table! {
         php: PhpTable = PhpTable::unwritten().expect("every key has a default"),
         /// The user and the bounds of the programs of routes with `action = "cgi"`.
         cgi: CgiTable = CgiTable::unwritten().expect("every key has a default"),
+        /// Files of further hosts: a path, a pattern, or a list of both, for example
+        /// `"sites/*.toml"`. `*`, `?` and `[…]` match as in a shell. The files have `[[host]]`
+        /// tables only, and are read in the order of their names. All relative paths begin at the
+        /// folder of the main file.
+        include: OneOrMore<String> = OneOrMore(Vec::new()),
+        /// Whether the server leaves out the hosts of an included file that has problems, and says
+        /// so at the start, at a reload and in `vermeil check`. Otherwise one problem refuses the
+        /// whole configuration.
+        skip_unfit_includes: bool = false,
         /// The virtual hosts, at least one.
         host: Vec<At<HostTable>> = Vec::new(),
     }

@@ -17,6 +17,7 @@ mod read;
 mod report;
 mod resolve;
 mod routes;
+mod sources;
 mod split;
 mod surroundings;
 mod tls;
@@ -26,13 +27,16 @@ pub mod values;
 mod tests;
 
 pub use report::ConfigError;
+pub use sources::ConfigText;
+pub(crate) use sources::{of_json, to_json};
 pub use surroundings::{AddressError, GivenParts, Surroundings};
 
 use crate::{options::ServeOptions, paths};
 use keys::{Document, HostTable};
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
 use report::Problem;
-use std::{fs, path::Path};
+use sources::SourceText;
+use std::{borrow::Cow, fs, path::Path};
 use toml::de::{DeTable, DeValue};
 
 /// The file that commands read if the user names none.
@@ -49,74 +53,123 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
     take(path, &text_of(path)?, around)
 }
 
-/// The text of the file at `path`.
+/// The text of the file at `path`, and the texts of the files that it includes.
 ///
 /// # Errors
 /// The file cannot be read, or is not UTF-8: the place of the first wrong byte.
-pub fn text_of(path: &Path) -> Result<String, ConfigError> {
+pub fn text_of(path: &Path) -> Result<ConfigText, ConfigError> {
     let bytes = fs::read(path).map_err(|source| {
         // The user named no file, so the error says how to name a file.
         let is_default = path == Path::new(FILE_NAME);
         let cure = if is_default { "; name another with --config FILE" } else { "" };
         ConfigError::whole(path, format!("cannot read the configuration: {source}{cure}"))
     })?;
-    String::from_utf8(bytes).map_err(|error| {
+    let main = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let what = "this byte is no UTF-8; save the file as UTF-8".to_owned();
         let problem = Problem { at: at..at, key: String::new(), what };
-        ConfigError::new(path, &String::from_utf8_lossy(error.as_bytes()), vec![problem])
-    })
+        let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+        ConfigError::new(path, &text.into(), vec![problem])
+    })?;
+    let file = paths::absolute(path);
+    Ok(ConfigText::include(main, file.parent().unwrap_or(Path::new(""))))
 }
 
 /// As [`load`], for a file that was read already.
 ///
 /// # Errors
 /// As there.
-pub fn take(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
-    let options = parse(path, text, around)?;
-    Ok(ServeOptions { file: Some(paths::absolute(path)), ..options })
+pub fn take(path: &Path, text: &ConfigText, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+    let file = Some(paths::absolute(path));
+    let (mut text, mut left_out) = (Cow::Borrowed(text), Vec::new());
+    loop {
+        let RefusedText { problems, skips } = match resolved(path, &text, around) {
+            Ok(options) => return Ok(ServeOptions { file, left_out, ..options }),
+            Err(unfit) => unfit,
+        };
+        let is_of_main = |problem: &Problem| text.source(problem.at.start).file.is_none();
+        if !skips || problems.iter().any(is_of_main) {
+            return Err(ConfigError::new(path, &text, problems));
+        }
+        // Without the unfit files, the others are read as if these were not there.
+        let places: Vec<usize> = problems.iter().map(|problem| problem.at.start).collect();
+        left_out.extend(ConfigError::new(path, &text, problems).lines());
+        text = Cow::Owned(text.without(&places));
+    }
 }
 
-/// As [`load`], for the text of the file at `path`.
-///
-/// # Errors
-/// As there.
-pub fn parse(path: &Path, text: &str, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+/// Why a configuration cannot be used.
+struct RefusedText {
+    problems: Vec<Problem>,
+    /// Whether the operator wants to serve without the included files that have problems.
+    skips: bool,
+}
+
+/// The options that `text` asks for.
+fn resolved(path: &Path, text: &ConfigText, around: &Surroundings) -> Result<ServeOptions, RefusedText> {
     // The absolute path, because the process may change its folder before it reads the file again.
     let file = paths::absolute(path);
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut hosts = resolve::HostsMade::new(folder);
     let (document, mut problems) = read(text, &mut |host| hosts.add(host));
+    let skips = document.as_ref().is_some_and(|document| document.skip_unfit_includes);
     let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));
     match resolved {
         Some(Some(options)) if problems.is_empty() => Ok(options),
-        _ => Err(ConfigError::new(path, text, problems)),
+        _ => Err(RefusedText { problems, skips }),
     }
 }
 
 /// Reads the whole text, and passes each host to `take`.
-fn read(text: &str, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
-    let parts = split::split(text);
+fn read(text: &ConfigText, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
     let mut reader = ConfigReader::default();
-    let document = parsed(&parts.rest, &mut reader, Document::read);
-    for run in parts.hosts {
-        reader.base = run.start;
-        parsed(&text[run], &mut reader, |node, reader| {
-            let DeValue::Table(table) = node.get_ref() else { return };
+    let mut document = None;
+    for SourceText { file, text, start } in text.sources() {
+        let parts = split::split(text);
+        reader.base = start;
+        match file.map(|file| &file.text) {
+            None => document = parsed(&parts.rest, &mut reader, Document::read),
+            Some(Ok(_)) => parsed(&parts.rest, &mut reader, |node, reader| {
+                hosts_of(node, reader, take);
+                refuse_others(node, reader);
+            }),
+            Some(Err(why)) => reader.problem(0..0, why),
+        }
+        for run in parts.hosts {
+            reader.base = start + run.start;
             // `split` begins each run with a host, and a run has no other tables.
-            let Some(DeValue::Array(hosts)) = table.get("host").map(|hosts| hosts.get_ref()) else { return };
-            for host in hosts {
-                if let Some(host) = reader.within("host", |reader| At::read(host, reader)) {
-                    take(host);
-                }
-            }
-        });
+            parsed(&text[run], &mut reader, |node, reader| hosts_of(node, reader, take));
+        }
+        if let (None, Some(document)) = (file, &mut document) {
+            document.host.drain(..).for_each(&mut *take);
+        }
     }
-    let document = document.map(|mut document| {
-        document.host.drain(..).for_each(&mut *take);
-        document
-    });
     (document, reader.problems)
+}
+
+/// Passes each host of a parsed text to `take`.
+fn hosts_of(node: &ConfigNode<'_>, reader: &mut ConfigReader, take: &mut dyn FnMut(At<HostTable>)) {
+    let DeValue::Table(table) = node.get_ref() else { return };
+    let Some(DeValue::Array(hosts)) = table.get("host").map(|hosts| hosts.get_ref()) else { return };
+    for host in hosts {
+        if let Some(host) = reader.within("host", |reader| At::read(host, reader)) {
+            take(host);
+        }
+    }
+}
+
+/// Refuses all tables of an included file but its hosts.
+fn refuse_others(node: &ConfigNode<'_>, reader: &mut ConfigReader) {
+    let DeValue::Table(table) = node.get_ref() else { return };
+    for (key, value) in table {
+        if key.get_ref() != "host" || !matches!(value.get_ref(), DeValue::Array(_)) {
+            let what = format!(
+                "{}: an included file has [[host]] tables only; write this key in the main file",
+                key.get_ref()
+            );
+            reader.problem(key.span(), what);
+        }
+    }
 }
 
 /// Parses a part of the text, reports syntax errors, and reads the rest.

@@ -3,6 +3,7 @@
 //! Collects problems during the whole read, so one run reports all. Tested in `tests.rs`, message
 //! by message.
 
+use super::sources::{ConfigText, SourceText};
 use std::{
     fmt,
     ops::Range,
@@ -46,7 +47,9 @@ pub struct ConfigError {
 /// A problem with the line and the excerpt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Located {
-    /// `None` for a problem of the file as a whole.
+    /// The included file; `None` for the file of the configuration.
+    file: Option<PathBuf>,
+    /// `None` for a problem of a file as a whole.
     place: Option<FilePosition>,
     key: String,
     what: String,
@@ -66,28 +69,50 @@ struct FilePosition {
 impl ConfigError {
     /// `file` as a whole cannot be used.
     pub(super) fn whole(file: &Path, what: String) -> Self {
-        let located = vec![Located { place: None, key: String::new(), what }];
+        let located = vec![Located { file: None, place: None, key: String::new(), what }];
         Self { file: file.to_owned(), located, total: 1 }
     }
 
-    /// The problems of `file`, whose content is `text`.
-    pub(super) fn new(file: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
+    /// The problems of the configuration `text` of `file`.
+    pub(super) fn new(file: &Path, text: &ConfigText, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| problem.at.start);
         problems.dedup();
         if let Some(unclosed) = problems.iter().find(|problem| problem.what == UNCLOSED).cloned() {
-            let line = text[..floor(text, unclosed.at.start)].rfind('\n').map_or(0, |end| end + 1);
+            let SourceText { text, start, .. } = text.source(unclosed.at.start);
+            let line = text[..floor(text, unclosed.at.start - start)].rfind('\n').map_or(0, |end| end + 1);
             let after = text[line..].find('\n').map_or(text.len(), |length| line + length);
             // A list continues after the line, so the parser takes everything that follows for
             // items.
             let value = text[line..after].split_once('=').map(|(_, value)| value.trim_start());
-            let end = if value.is_none_or(|value| value.starts_with('[')) { usize::MAX } else { after };
-            problems.retain(|problem| !(line..=end).contains(&problem.at.start) || *problem == unclosed);
+            let end = if value.is_none_or(|value| value.starts_with('[')) { text.len() } else { after };
+            problems.retain(|problem| {
+                !(start + line..=start + end).contains(&problem.at.start) || *problem == unclosed
+            });
         }
         let total = problems.len();
         problems.truncate(PROBLEMS_TOLD);
-        let locate =
-            |Problem { at, key, what }| Located { place: Some(FilePosition::new(text, at)), key, what };
+        let locate = |Problem { at, key, what }: Problem| {
+            let source = text.source(at.start);
+            let local = at.start - source.start..at.end.max(at.start) - source.start;
+            let is_there = source.file.is_none_or(|file| file.text.is_ok());
+            Located {
+                file: source.file.map(|file| file.path.clone()),
+                place: is_there.then(|| FilePosition::new(source.text, local)),
+                key,
+                what,
+            }
+        };
         Self { file: file.to_owned(), located: problems.into_iter().map(locate).collect(), total }
+    }
+
+    /// The problems without the excerpts, a line each.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.located.iter().map(|Located { file, place, key, what }| {
+            let file = file.as_ref().unwrap_or(&self.file).display();
+            let place = place.as_ref().map_or_else(String::new, |at| format!("{}:{}:", at.line, at.column));
+            let key = if key.is_empty() { String::new() } else { format!(" {key}:") };
+            format!("{file}:{place}{key} {what}")
+        })
     }
 
     /// Whether the file could not be read at all.
@@ -143,11 +168,11 @@ fn floor(text: &str, at: usize) -> usize {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Located { place, key, what }) in self.located.iter().enumerate() {
+        for (index, Located { file, place, key, what }) in self.located.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{}:", self.file.display())?;
+            write!(f, "{}:", file.as_ref().unwrap_or(&self.file).display())?;
             if let Some(FilePosition { line, column, .. }) = place {
                 write!(f, "{line}:{column}:")?;
             }

@@ -12,6 +12,7 @@ use super::{
     read::At,
     report::Problem,
     routes,
+    sources::ConfigText,
     surroundings::Surroundings,
     tls::{self, HostTlsKeys},
     values::{Listen, Size, Span},
@@ -57,12 +58,20 @@ impl Problems {
     }
 }
 
+fn no_host(document: &Document) -> &'static str {
+    if document.include.0.is_empty() {
+        "there is no host; write [[host]] and below it root = \"FOLDER\""
+    } else {
+        "there is no host, and none in the files of include; write [[host]] and below it root = \"FOLDER\""
+    }
+}
+
 /// The options that `document` and `hosts`, read from `text`, ask for; `None` without a host. Adds
 /// all problems to `problems`.
 pub(super) fn resolve(
     document: Document,
     mut hosts: HostsMade,
-    text: &str,
+    text: &ConfigText,
     around: &Surroundings,
     problems: &mut Vec<Problem>,
 ) -> Option<ServeOptions> {
@@ -76,11 +85,7 @@ pub(super) fn resolve(
     let addresses = Addresses { all: &listen, secure: &secure };
     let hosts = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
     if hosts.is_none() && problems.is_empty() {
-        found.push(
-            &(text.len()..text.len()),
-            "host",
-            "there is no host; write [[host]] and below it root = \"FOLDER\"",
-        );
+        found.push(&(text.main().len()..text.main().len()), "host", no_host(&document));
     }
     let balancers = balancers(&document, around, &mut found);
     let user = user(&document, &mut found);
@@ -103,6 +108,7 @@ pub(super) fn resolve(
         placement,
         user,
         file: None,
+        left_out: Vec::new(),
         trace: None,
         take_over: TakeOver::Never,
         control: control(document.control, folder),
@@ -646,29 +652,29 @@ impl<'f> HostsMade<'f> {
     fn finish(
         mut self,
         unknown: Unknown,
-        text: &str,
+        text: &ConfigText,
         listeners: &Addresses<'_>,
         around: &Surroundings,
         problems: &mut Problems,
     ) -> Option<Hosts> {
         problems.0.append(&mut self.problems.0);
         let (certificate, https) = (self.first_certificate.take(), self.first_https.take());
-        tls::refuse_one_half(certificate, https, listeners.secure, text.len(), problems);
+        tls::refuse_one_half(certificate, https, listeners.secure, text.main().len(), problems);
         self.builder.set_https_port(listeners.secure.iter().find_map(ListenAddr::port));
-        let line_of = |places: &[usize], id: HostId| 1 + text[..places[id.index()]].matches('\n').count();
+        let line_of = |places: &[usize], id: HostId| text.line_of(places[id.index()]);
         for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
             let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
                 let line = line_of(&self.places, by);
                 let what = format!(
-                    "the host at line {line} is bound to this listener and has no name either; name one of them"
+                    "the host at {line} is bound to this listener and has no name either; name one of them"
                 );
                 problems.push(&listen.at, "host.listen", what);
             }
         }
         for (by, at, name) in self.taken {
             let line = line_of(&self.places, by);
-            problems.push(&at, "host.names", format!("\"{name}\": the host at line {line} has this name"));
+            problems.push(&at, "host.names", format!("\"{name}\": the host at {line} has this name"));
         }
         self.builder.build(unknown)
     }

@@ -16,6 +16,7 @@ use vermeil_topology::{Allowed, CpuId, synthetic};
 mod access;
 mod answers;
 mod candidates;
+mod include;
 mod moved;
 mod proxies;
 mod routes;
@@ -41,7 +42,7 @@ fn addr(text: &str) -> SocketAddr {
 }
 
 fn try_load(text: &str) -> Result<ServeOptions, ConfigError> {
-    parse(Path::new("/etc/vermeil/vermeil.toml"), text, &surroundings())
+    take(Path::new("/etc/vermeil/vermeil.toml"), &text.to_owned().into(), &surroundings())
 }
 
 #[track_caller]
@@ -51,7 +52,7 @@ fn load(text: &str) -> ServeOptions {
 
 /// The problems of a file named `v.toml`, without the lines shown.
 fn problems(text: &str) -> Vec<String> {
-    let error = parse(Path::new("v.toml"), text, &surroundings()).expect_err("refused");
+    let error = take(Path::new("v.toml"), &text.to_owned().into(), &surroundings()).expect_err("refused");
     error.to_string().lines().filter(|line| line.starts_with("v.toml:")).map(str::to_owned).collect()
 }
 
@@ -160,8 +161,9 @@ fn log_has_the_host_where_there_are_several() {
 #[test]
 fn a_file_that_is_named_relatively_comes_to_the_same_wherever_it_is_read_again() {
     let text = "log = \"log\"\ncontrol = \"run/ctl\"\n[[host]]\nroot = \"www\"\n";
-    let named = parse(Path::new("v.toml"), text, &surroundings()).unwrap();
-    let absolute = parse(&std::path::absolute("v.toml").unwrap(), text, &surroundings()).unwrap();
+    let named = take(Path::new("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
+    let absolute =
+        take(&std::path::absolute("v.toml").unwrap(), &text.to_owned().into(), &surroundings()).unwrap();
     assert_eq!((named.control, named.log), (absolute.control, absolute.log));
 }
 
@@ -407,7 +409,7 @@ fn a_folder_to_send_from_must_be_there() {
     let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n[host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n";
     let file = folder.path().join("v.toml");
     std::fs::write(&file, text).unwrap();
-    let options = parse(&file, text, &surroundings()).unwrap();
+    let options = take(&file, &text.to_owned().into(), &surroundings()).unwrap();
     let here = folder.path().display();
     let expected = [("gone", "there is no such folder"), ("v.toml", "it is no folder")].map(|(name, why)| {
         format!("cannot have files of {here}/{name} sent: {why}; make it, or take it out of send")
@@ -568,7 +570,7 @@ fn plan_lists_intended_actions() {
     let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
                 [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
                 [[host]]\nnames = [\"*.c.example\"]\nroot = \"gone\"\n";
-    let options = parse(&folder.path().join("v.toml"), text, &surroundings()).unwrap();
+    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
     let plan = ServePlan::new(&options);
     let here = folder.path().display();
     let expected = format!(
@@ -646,7 +648,8 @@ fn a_server_that_has_lost_a_cpu_reads_its_configuration_as_before() {
         let running = load(&text(cores));
         let mut around = surroundings();
         around.allowed.cpus = (0..3).map(CpuId).collect();
-        let read = |text: &str, around: &Surroundings| parse(Path::new("v.toml"), text, around);
+        let read =
+            |text: &str, around: &Surroundings| take(Path::new("v.toml"), &text.to_owned().into(), around);
         let begun = read(&text(cores), &around);
         assert!(begun.is_err() || begun.is_ok_and(|begun| begun.cpus.len() == 3), "a server that begins");
         let around = around.of_running(&running);

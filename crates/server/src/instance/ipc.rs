@@ -5,7 +5,13 @@
 //! its order, so that a late answer is skipped. Execution (`instance_handle.rs`, `instance.rs`) and
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
-use crate::{address::ListenAddr, balance::Neighbours, messages::Messages, status::InstanceStatus};
+use crate::{
+    address::ListenAddr,
+    balance::Neighbours,
+    config::{self, ConfigText},
+    messages::Messages,
+    status::InstanceStatus,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -150,20 +156,20 @@ impl Ipc {
     }
 }
 
-/// Writes a text of any length to a memory file.
-pub(crate) fn text_to_descriptor(text: &str) -> io::Result<OwnedFd> {
+/// Writes a configuration of any length to a memory file.
+pub(crate) fn text_to_descriptor(text: &ConfigText) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("vermeil.toml", MemfdFlags::CLOEXEC)?);
-    file.write_all(text.as_bytes())?;
+    file.write_all(config::to_json(text)?.as_bytes())?;
     Ok(file.into())
 }
 
-/// Reads the text of such a descriptor. Other processes may read the same file, so the offset stays
-/// unused.
-pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<String> {
+/// Reads the configuration of such a descriptor. Other processes may read the same file, so the
+/// offset stays unused.
+pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<ConfigText> {
     let file = File::from(descriptor);
     let mut text = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
     file.read_exact_at(&mut text, 0)?;
-    String::from_utf8(text).map_err(io::Error::other)
+    config::of_json(&String::from_utf8(text).map_err(io::Error::other)?)
 }
 
 /// Whether the bytes are an answer.
@@ -188,7 +194,7 @@ mod tests {
             let text = text_of_descriptor(descriptors.next().unwrap()).unwrap();
             let addrs = descriptors.map(|fd| TcpListener::from(fd).local_addr().unwrap());
             assert_eq!(
-                (text.len(), addrs.collect::<Vec<_>>()),
+                (text.main().len(), addrs.collect::<Vec<_>>()),
                 (300_000, vec![listen[0].tcp().unwrap(); 150])
             );
             // A late answer to an earlier order is skipped.
@@ -199,7 +205,7 @@ mod tests {
             assert!(link.next_order().unwrap().is_none());
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let text = text_to_descriptor(&"x".repeat(300_000)).unwrap();
+        let text = text_to_descriptor(&"x".repeat(300_000).into()).unwrap();
         let mut descriptors = vec![text.as_fd()];
         descriptors.resize(151, listener.as_fd());
         let order = InstanceCommand::Prepare {

@@ -11,7 +11,7 @@ pub(crate) mod place;
 use crate::{
     address::ListenAddr,
     balance::Balancing,
-    config::{self, GivenParts, Surroundings},
+    config::{self, ConfigText, GivenParts, Surroundings},
     control::Overseer as _,
     listening::Listening,
     operator_log::{log_as_instance, log_line},
@@ -45,7 +45,7 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 pub struct Assigned {
     link: Ipc,
     assignment: Assignment,
-    text: Option<String>,
+    text: Option<ConfigText>,
     board: Option<LoadPage>,
     listening: Vec<Listening>,
     memory: String,
@@ -84,8 +84,8 @@ impl Assigned {
     }
 
     /// The text of the configuration, if there is a file.
-    pub fn text(&self) -> Option<&str> {
-        self.text.as_deref()
+    pub fn text(&self) -> Option<&ConfigText> {
+        self.text.as_ref()
     }
 
     /// The listening addresses, as configured.

@@ -16,7 +16,7 @@
 mod open;
 
 use crate::{
-    config::{self, GivenParts, Surroundings},
+    config::{self, ConfigText, GivenParts, Surroundings},
     hosts::Hosts,
     messages::Messages,
     options::ServeOptions,
@@ -26,12 +26,13 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     ffi::OsStr,
-    fs::{self, File},
+    fs::File,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;
@@ -155,13 +156,13 @@ fn run(mut messages: Messages, options: &ServeOptions) {
 /// The files that the configuration names.
 struct KeyFiles {
     named: HashSet<PathBuf>,
-    /// When the configuration file was last changed.
-    read: Option<SystemTime>,
+    /// The hash of the configuration that was read, with the files that it includes.
+    read: Option<u64>,
 }
 
 impl KeyFiles {
     fn of_start(options: &ServeOptions) -> Self {
-        Self { named: files(&options.hosts), read: options.file.as_deref().and_then(changed) }
+        Self { named: files(&options.hosts), read: None }
     }
 
     fn open(&mut self, path: &Path, options: &ServeOptions) -> io::Result<File> {
@@ -177,16 +178,17 @@ impl KeyFiles {
     /// Reads the configuration file, if the file has changed.
     fn learn(&mut self, options: &ServeOptions) -> io::Result<()> {
         let Some(file) = &options.file else { return Ok(()) };
-        let now = changed(file);
-        if now == self.read {
+        let text = config::text_of(file).map_err(|error| io::Error::other(error.to_string()))?;
+        let now = hash_of(&text);
+        if self.read == Some(now) {
             return Ok(());
         }
         let around = Surroundings::here().map_err(io::Error::other)?;
         // The cpus of an instance are decided already, and nothing here depends on them.
         let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
-        let new = config::load(file, &around).map_err(|error| io::Error::other(error.to_string()))?;
+        let new = config::take(file, &text, &around).map_err(|error| io::Error::other(error.to_string()))?;
         self.named = files(&new.hosts);
-        self.read = now;
+        self.read = Some(now);
         Ok(())
     }
 }
@@ -195,6 +197,8 @@ fn files(hosts: &Hosts) -> HashSet<PathBuf> {
     hosts.all_certificates().flat_map(|host| host.files()).map(Path::to_owned).collect()
 }
 
-fn changed(file: &Path) -> Option<SystemTime> {
-    fs::metadata(file).and_then(|about| about.modified()).ok()
+fn hash_of(text: &ConfigText) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }

@@ -21,6 +21,7 @@ pub use instance_handle::INSTANCE_COMMAND;
 use crate::{
     balance::Balancing,
     balancers::AgentThread,
+    config::ConfigText,
     control::{BoundControl, ControlSocket},
     handover::Inherited,
     listen::listen_on,
@@ -28,7 +29,10 @@ use crate::{
     operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    serve::{ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
+    serve::{
+        ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, say_left_out,
+        watch_over,
+    },
     signals::{self, Impatience, StopCourse},
 };
 use aggregate::InstanceWeights;
@@ -53,7 +57,7 @@ pub struct InstanceProgram {
     /// The arguments of this process.
     pub arguments: Vec<OsString>,
     /// The text of the configuration, if there is a file.
-    pub text: Option<String>,
+    pub text: Option<ConfigText>,
 }
 
 /// Starts the instances of `options` and watches over them until SIGTERM or SIGINT, then drains

@@ -9,7 +9,7 @@ use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
     address::ListenAddr,
     balance::{Balancing, Changeover},
-    config::{self, Surroundings},
+    config::{self, ConfigText, Surroundings},
     control::Overseer,
     handover::{Handing, Inherited},
     instance::{
@@ -106,7 +106,7 @@ impl Shown {
 pub(super) struct InForce {
     pub(super) options: ServeOptions,
     /// Text of the file, if there is one.
-    pub(super) text: Option<String>,
+    pub(super) text: Option<ConfigText>,
     /// Empty once the server drains.
     pub(super) listening: Vec<Listening>,
     /// Sockets for agent checks; empty once another process has taken over.
@@ -254,7 +254,7 @@ impl Supervisor {
     fn start_member(&self, member: &InstanceHandle) -> Result<Child, StartFailure> {
         let in_force = self.in_force.read().expect("nothing panics under this lock");
         let text =
-            in_force.text.as_deref().map(text_to_descriptor).transpose().map_err(StartFailure::Cannot)?;
+            in_force.text.as_ref().map(text_to_descriptor).transpose().map_err(StartFailure::Cannot)?;
         let board = self.balancing.board_memory();
         let order = InstanceCommand::Start(Assignment {
             number: member.number,
@@ -466,7 +466,12 @@ impl Supervisor {
     }
 
     /// Makes all instances prepare a configuration, or none.
-    fn prepare_all(&self, text: &str, new: &ServeOptions, added: &[Listening]) -> Result<(), ReloadError> {
+    fn prepare_all(
+        &self,
+        text: &ConfigText,
+        new: &ServeOptions,
+        added: &[Listening],
+    ) -> Result<(), ReloadError> {
         let order = InstanceCommand::Prepare { listen: new.listen.clone(), added: addresses_of(added) };
         let text = text_to_descriptor(text).map_err(|error| ReloadError::Instance(error.to_string()))?;
         let descriptors = |member: &InstanceHandle| -> Vec<BorrowedFd<'_>> {

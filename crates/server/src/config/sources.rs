@@ -1,0 +1,157 @@
+//! The texts of a configuration: the file itself, and the files of hosts that the file includes.
+//!
+//! A place in the configuration is a number of bytes from the start of the main text. The texts of
+//! included files follow one after another, so a place says also in which file it is. Tested in
+//! `tests/include.rs`.
+
+use super::{
+    read::{ConfigReader, ConfigSetting as _, OneOrMore},
+    split,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+use toml::de::DeTable;
+
+/// The texts of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConfigText {
+    main: String,
+    included: Vec<IncludedFile>,
+}
+
+/// An included file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct IncludedFile {
+    pub(super) path: PathBuf,
+    /// The text, or why there is none.
+    pub(super) text: Result<String, String>,
+}
+
+impl From<String> for ConfigText {
+    fn from(main: String) -> Self {
+        Self { main, included: Vec::new() }
+    }
+}
+
+/// A text, and the place where it begins.
+pub(super) struct SourceText<'t> {
+    /// `None` for the main file.
+    pub(super) file: Option<&'t IncludedFile>,
+    pub(super) text: &'t str,
+    pub(super) start: usize,
+}
+
+impl SourceText<'_> {
+    /// The places of the text. The place behind the text belongs to it.
+    pub(super) fn places(&self) -> Range<usize> {
+        self.start..self.start + self.text.len() + 1
+    }
+}
+
+impl ConfigText {
+    /// Reads the files that the main text, of a file in `folder`, includes.
+    pub(super) fn include(main: String, folder: &Path) -> Self {
+        let mut included = Vec::new();
+        for pattern in patterns(&main) {
+            included.extend(matching(&folder.join(pattern)).into_iter().map(IncludedFile::read));
+        }
+        Self { main, included }
+    }
+
+    /// The text of the main file.
+    pub(crate) fn main(&self) -> &str {
+        &self.main
+    }
+
+    /// All texts, the main text first.
+    pub(super) fn sources(&self) -> impl Iterator<Item = SourceText<'_>> {
+        let main = SourceText { file: None, text: &self.main, start: 0 };
+        let mut start = main.places().end;
+        let included = self.included.iter().map(move |file| {
+            let text = file.text.as_deref().unwrap_or_default();
+            let source = SourceText { file: Some(file), text, start };
+            start = source.places().end;
+            source
+        });
+        std::iter::once(main).chain(included)
+    }
+
+    /// The text of a place.
+    pub(super) fn source(&self, at: usize) -> SourceText<'_> {
+        let main = SourceText { file: None, text: &self.main, start: 0 };
+        self.sources().find(|source| source.places().contains(&at)).unwrap_or(main)
+    }
+
+    /// The line of a place, with the file if it is not the main one.
+    pub(super) fn line_of(&self, at: usize) -> String {
+        let SourceText { file, text, start } = self.source(at);
+        let line = 1 + text[..at - start].matches('\n').count();
+        match file {
+            None => format!("line {line}"),
+            Some(file) => format!("line {line} of {}", file.path.display()),
+        }
+    }
+
+    /// The same without the included files that have one of these places.
+    pub(super) fn without(&self, places: &[usize]) -> Self {
+        let kept = self.sources().filter(|source| !places.iter().any(|at| source.places().contains(at)));
+        Self { main: self.main.clone(), included: kept.filter_map(|source| source.file.cloned()).collect() }
+    }
+}
+
+impl IncludedFile {
+    fn read(path: PathBuf) -> Self {
+        let text = fs::read(&path).map_err(|error| format!("cannot read this included file: {error}"));
+        let text = text.and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                format!("byte {at} of this included file is no UTF-8; save the file as UTF-8")
+            })
+        });
+        Self { path, text }
+    }
+}
+
+/// The value of `include` in the main text. Problems are reported when the whole text is read.
+fn patterns(main: &str) -> Vec<String> {
+    let parts = split::split(main);
+    let (table, _) = DeTable::parse_recoverable(&parts.rest);
+    let Some(value) = table.get_ref().get("include") else { return Vec::new() };
+    OneOrMore::read(value, &mut ConfigReader::default()).map(|OneOrMore(read)| read).unwrap_or_default()
+}
+
+/// The files that match a pattern, by name. A pattern without wildcards names one file, which must
+/// be there.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let Some(text) = pattern.to_str().filter(|text| text.contains(['*', '?', '['])) else {
+        return vec![pattern.to_owned()];
+    };
+    let options = glob::MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+        ..glob::MatchOptions::default()
+    };
+    let Ok(paths) = glob::glob_with(text, options) else { return vec![pattern.to_owned()] };
+    // A folder that cannot be read is named like a file that cannot be read.
+    paths.map(|path| path.unwrap_or_else(|error| error.path().to_owned())).collect()
+}
+
+/// Writes the texts for another process of the server.
+///
+/// # Errors
+/// The texts cannot be written as JSON; none is known.
+pub(crate) fn to_json(text: &ConfigText) -> io::Result<String> {
+    serde_json::to_string(text).map_err(io::Error::other)
+}
+
+/// Reads the texts that another process of the server wrote.
+///
+/// # Errors
+/// The bytes are of another form.
+pub(crate) fn of_json(text: &str) -> io::Result<ConfigText> {
+    serde_json::from_str(text).map_err(io::Error::other)
+}

@@ -1,0 +1,115 @@
+//! Included files: their hosts, their problems with file and place, and files that are left out.
+
+use super::*;
+use std::fs;
+
+/// A folder with a main file and files in `sites`.
+struct SiteFiles(tempfile::TempDir);
+
+impl SiteFiles {
+    fn new(main: &str, sites: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sites")).unwrap();
+        fs::write(folder.path().join("v.toml"), main).unwrap();
+        for (name, text) in sites {
+            fs::write(folder.path().join("sites").join(name), text).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn load(&self) -> Result<ServeOptions, ConfigError> {
+        super::super::load(&self.0.path().join("v.toml"), &surroundings())
+    }
+
+    /// The first lines of the problems, with paths from the folder on.
+    fn problems(&self) -> Vec<String> {
+        let here = format!("{}/", self.0.path().display());
+        let error = self.load().expect_err("refused").to_string().replace(&here, "");
+        error.lines().filter(|line| !line.starts_with("  ")).map(str::to_owned).collect()
+    }
+}
+
+/// All names, in the order of the hosts.
+fn names(hosts: &Hosts) -> Vec<String> {
+    let mut names: Vec<_> = hosts.all_names().map(|(id, name)| (id.index(), name.to_string())).collect();
+    names.sort();
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
+fn host(name: &str) -> String {
+    format!("[[host]]\nnames = [\"{name}\"]\nroot = \"{name}\"\n")
+}
+
+#[test]
+fn hosts_of_included_files_follow_in_order_of_names() {
+    let main = format!("include = [\"sites/*.toml\", \"sites/last.conf\"]\n{}", host("main"));
+    let sites = [("b.toml", host("b")), ("a.toml", host("a")), ("last.conf", host("last"))];
+    let sites: Vec<_> = sites.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = SiteFiles::new(&main, &sites);
+    fs::write(folder.0.path().join("sites/.hidden.toml"), "no toml").unwrap();
+    let options = folder.load().unwrap();
+    let names = names(&options.hosts);
+    assert_eq!(names, ["main", "a", "b", "last"]);
+    let root = root_of(&options.hosts, "a").unwrap();
+    assert_eq!(Path::new(root), folder.0.path().join("a"), "relative to the main file");
+}
+
+#[test]
+fn problem_of_included_file_names_file_and_place() {
+    let folder = SiteFiles::new(
+        "include = \"sites/*\"\n",
+        &[
+            ("a", "[[host]]\nnames = [\"a\"]\nrot = \"a\"\n"),
+            ("b", "log = \"off\"\n[[host]]\nnames = [\"b\"]\nroot = \"b\"\n"),
+            ("c", "[[host]]\nnames = [\"B\"]\nroot = \"c\"\n"),
+            ("d", "[[host]]\nnames = [\"d\nroot = \"d\"\n"),
+        ],
+    );
+    assert_eq!(
+        folder.problems(),
+        [
+            "sites/a:3:1: host.rot: there is no such key; did you mean `root`?",
+            "sites/b:1:1: log: an included file has [[host]] tables only; write this key in the main file",
+            "sites/c:2:10: host.names: \"b\": the host at line 2 of sites/b has this name",
+            "sites/d:2:12: this text has no quotation mark at its end; write one",
+        ]
+    );
+}
+
+#[test]
+fn missing_file_is_refused_and_empty_pattern_is_not() {
+    let folder = SiteFiles::new(&format!("include = \"sites/gone.toml\"\n{}", host("a")), &[]);
+    assert_eq!(
+        folder.problems(),
+        ["sites/gone.toml: cannot read this included file: No such file or directory (os error 2)"]
+    );
+    let folder = SiteFiles::new(&format!("include = \"sites/*.toml\"\n{}", host("a")), &[]);
+    assert!(folder.load().is_ok());
+}
+
+#[test]
+fn unfit_files_are_left_out_if_operator_says_so() {
+    let main = format!("include = \"sites/*\"\nskip_unfit_includes = true\n{}", host("main"));
+    let sites = [
+        ("a", host("a")),
+        ("b", "[[host]]\nrot = \"b\"\n".to_owned()),
+        ("c", host("a")),
+        ("d", host("d")),
+        ("e", "[[host\n".to_owned()),
+    ];
+    let sites: Vec<_> = sites.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = SiteFiles::new(&main, &sites);
+    let options = folder.load().unwrap();
+    let names = names(&options.hosts);
+    assert_eq!(names, ["main", "a", "d"]);
+    let left_out = options.left_out.join("\n");
+    for (file, why) in
+        [("b:2:1", "host.rot: there is no such key"), ("c:2:10", "has this name"), ("e:1:", "")]
+    {
+        let begin = format!("{}/sites/{file}", folder.0.path().display());
+        assert!(left_out.lines().any(|line| line.starts_with(&begin) && line.contains(why)), "{left_out}");
+    }
+    // A problem of the main file refuses the whole configuration.
+    let folder = SiteFiles::new(&format!("{main}rot = 1\n"), &sites);
+    assert!(folder.load().is_err());
+}
