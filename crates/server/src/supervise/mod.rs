@@ -29,10 +29,7 @@ use crate::{
     operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    serve::{
-        ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, say_left_out,
-        watch_over,
-    },
+    serve::{ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
     signals::{self, Impatience, StopCourse},
 };
 use aggregate::InstanceWeights;
