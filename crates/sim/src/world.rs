@@ -77,35 +77,69 @@ struct Polled {
     is_posted: bool,
 }
 
-/// The state of a simulation.
-struct World<W> {
+/// The inputs of a simulation.
+struct SimInputs {
     machine: Arc<SimMachine>,
     program: CompiledProgram,
     options: SimOptions,
-    stealing: Stealing,
-    memory: Memory,
+}
+
+/// The only clock, and the progress of the loop.
+struct SimTime {
     clock: EventClock,
     now_ns: u64,
     end_ns: u64,
-    cores: Vec<SimCore>,
-    /// By core, the core's published hint. Stored apart from the rest because every search reads
-    /// the hint of every victim.
+    steps: u64,
+    is_counting: bool,
+}
+
+/// The state of the cores that other cores see. Stored apart from the cores because every search
+/// reads the hint of every victim.
+struct SimShown {
+    /// By core, the core's published hint.
     loads: Vec<CoreLoad>,
     /// The lock of each core's queue, which thieves try.
     locks: Vec<SimLock>,
     /// Cores with colors that a thief may take.
     giving: SimCoreSet,
-    /// Cores that sleep, and cores that run an event.
+    /// Cores that sleep.
     asleep: SimCoreSet,
+    /// Cores that run an event.
     busy: SimCoreSet,
     /// Cores that keep a color out of their queues.
     keeping: SimCoreSet,
     everyone: SimCoreSet,
+}
+
+impl SimShown {
+    fn new(cores: usize) -> Self {
+        Self {
+            loads: vec![CoreLoad::default(); cores],
+            locks: vec![SimLock::default(); cores],
+            giving: SimCoreSet::none(cores),
+            asleep: SimCoreSet::all(cores),
+            busy: SimCoreSet::none(cores),
+            keeping: SimCoreSet::none(cores),
+            everyone: SimCoreSet::all(cores),
+        }
+    }
+}
+
+/// The search of idle cores for colors of other cores.
+struct SimThieves {
+    stealing: Stealing,
     /// The colors that a visit takes, kept to reuse the allocation.
     steal_batch: Vec<Stolen<u32>>,
     /// By core, the victims of the core as a thief.
     victims: Vec<Victims>,
-    colors: SimColors,
+    /// By node.
+    lookouts: Vec<IdleCores>,
+    /// The only queue of the ideal schedule.
+    central: VecDeque<u32>,
+}
+
+/// Clients, sources and requests.
+struct SimArrivals {
     requests: SimRequests,
     clients: Vec<SimClient>,
     /// First client of each source.
@@ -116,13 +150,26 @@ struct World<W> {
     polled: Vec<Polled>,
     /// Present rate of all open sources, in percent of their described rates.
     rate_percent: u32,
-    /// Present cycles of each handler, in percent of its described cycles.
-    cycles_percent: Vec<u32>,
+    /// Events, deliveries and requests yet to come. A workload that ends does so when this count is
+    /// 0.
+    outstanding: u64,
+}
+
+/// The costs and places of handlers.
+struct SimPlacing {
     learned: Learned,
     /// The controller that places handlers, under policies that do so.
     control: Option<SimControl>,
     /// Counts of each core for the controller.
     counting: Vec<SimCounting>,
+    /// By handler, the core of the handler's last run.
+    ran_on: Vec<Option<CoreIndex>>,
+    /// Present cycles of each handler, in percent of its described cycles.
+    cycles_percent: Vec<u32>,
+}
+
+/// The objects in memory that handlers touch, and the colors that belong to objects.
+struct SimObjects {
     /// Nodes that have cores.
     active_nodes: Vec<u16>,
     code: Vec<ObjectId>,
@@ -130,23 +177,36 @@ struct World<W> {
     shared: Vec<Vec<Option<ObjectId>>>,
     instance_colors: Vec<Vec<u32>>,
     handler_colors: Vec<u32>,
-    /// By handler, the core of the handler's last run.
-    ran_on: Vec<Option<CoreIndex>>,
     serial_color: u32,
-    /// The only queue of the ideal schedule.
-    central: VecDeque<u32>,
-    /// By node.
-    lookouts: Vec<IdleCores>,
-    /// Events, deliveries and requests yet to come. A workload that ends does so when this count is
-    /// 0.
-    outstanding: u64,
+}
+
+/// The effects of faults on all cores.
+struct SimFaults {
     wake_times: u32,
     stale_ns: u64,
     outliers: Option<(u32, u32)>,
-    steps: u64,
-    is_counting: bool,
+}
+
+/// The products of a simulation.
+struct SimOutput<W> {
     results: Results,
     watch: W,
+}
+
+/// The state of a simulation.
+struct World<W> {
+    given: SimInputs,
+    memory: Memory,
+    time: SimTime,
+    cores: Vec<SimCore>,
+    shown: SimShown,
+    thieves: SimThieves,
+    colors: SimColors,
+    arrivals: SimArrivals,
+    placing: SimPlacing,
+    objects: SimObjects,
+    faults: SimFaults,
+    output: SimOutput<W>,
 }
 
 impl<W: Watch> World<W> {
@@ -166,54 +226,54 @@ impl<W: Watch> World<W> {
         });
         let code = code.collect();
         let run_ns = options.run_ns.unwrap_or(program.run_ns);
+        let cores = machine.cores();
         let mut world = Self {
-            stealing,
-            clock: EventClock::new(machine.cores()),
-            now_ns: 0,
-            end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
+            time: SimTime {
+                clock: EventClock::new(cores),
+                now_ns: 0,
+                end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
+                steps: 0,
+                is_counting: false,
+            },
             cores: machine.layout().indices().map(core).collect(),
-            loads: vec![CoreLoad::default(); machine.cores()],
-            locks: vec![SimLock::default(); machine.cores()],
-            giving: SimCoreSet::none(machine.cores()),
-            asleep: SimCoreSet::all(machine.cores()),
-            busy: SimCoreSet::none(machine.cores()),
-            keeping: SimCoreSet::none(machine.cores()),
-            everyone: SimCoreSet::all(machine.cores()),
-            steal_batch: Vec::new(),
-            victims: Vec::new(),
+            shown: SimShown::new(cores),
+            thieves: SimThieves {
+                stealing,
+                steal_batch: Vec::new(),
+                victims: Vec::new(),
+                lookouts: vec![IdleCores::default(); machine.layout().nodes()],
+                central: VecDeque::new(),
+            },
             colors: SimColors::default(),
-            requests: SimRequests::default(),
-            clients: Vec::new(),
-            first_client: Vec::new(),
-            queues: Vec::new(),
-            accepting: AcceptChoice::new(machine),
-            polled: vec![Polled::default(); program.sources.len()],
-            rate_percent: 100,
-            cycles_percent: vec![100; program.handlers.len()],
-            learned: Learned::new(stealing, machine.cores(), cost_hints(machine, program, options)),
-            control: SimControl::new(machine, program, options),
-            counting: (0..machine.cores()).map(|_| SimCounting::default()).collect(),
-            active_nodes: active_nodes(machine),
-            code,
-            shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
-            instance_colors: vec![Vec::new(); program.objects.len()],
-            handler_colors: vec![NONE; program.handlers.len()],
-            ran_on: vec![None; program.handlers.len()],
-            serial_color: NONE,
-            central: VecDeque::new(),
-            lookouts: vec![IdleCores::default(); machine.layout().nodes()],
-            outstanding: 0,
-            wake_times: 1,
-            stale_ns: 0,
-            outliers: None,
-            steps: 0,
-            is_counting: false,
-            results: Results::new(machine, program, options),
+            arrivals: SimArrivals {
+                requests: SimRequests::default(),
+                clients: Vec::new(),
+                first_client: Vec::new(),
+                queues: Vec::new(),
+                accepting: AcceptChoice::new(machine),
+                polled: vec![Polled::default(); program.sources.len()],
+                rate_percent: 100,
+                outstanding: 0,
+            },
+            placing: SimPlacing {
+                learned: Learned::new(stealing, cores, cost_hints(machine, program, options)),
+                control: SimControl::new(machine, program, options),
+                counting: (0..cores).map(|_| SimCounting::default()).collect(),
+                ran_on: vec![None; program.handlers.len()],
+                cycles_percent: vec![100; program.handlers.len()],
+            },
+            objects: SimObjects {
+                active_nodes: active_nodes(machine),
+                code,
+                shared: program.objects.iter().map(|kind| vec![None; instances(kind, machine)]).collect(),
+                instance_colors: vec![Vec::new(); program.objects.len()],
+                handler_colors: vec![NONE; program.handlers.len()],
+                serial_color: NONE,
+            },
+            faults: SimFaults { wake_times: 1, stale_ns: 0, outliers: None },
+            output: SimOutput { results: Results::new(machine, program, options), watch },
             memory,
-            machine: shared,
-            program: program.clone(),
-            options: options.clone(),
-            watch,
+            given: SimInputs { machine: shared, program: program.clone(), options: options.clone() },
         };
         world.begin();
         world
@@ -221,38 +281,39 @@ impl<W: Watch> World<W> {
 
     /// Puts the first moments on the clock.
     fn begin(&mut self) {
-        self.victims = self.machine.layout().indices().map(|core| self.victims_of(core)).collect();
+        self.thieves.victims =
+            self.given.machine.layout().indices().map(|core| self.victims_of(core)).collect();
         self.begin_sources();
-        for (index, shift) in self.program.shifts.clone().into_iter().enumerate() {
-            self.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
+        for (index, shift) in self.given.program.shifts.clone().into_iter().enumerate() {
+            self.time.clock.at(shift.at_ns, Moment::Shift { index: index as u32 });
         }
         self.begin_faults();
         self.begin_control();
-        match self.program.warm_up_ns {
+        match self.given.program.warm_up_ns {
             0 => self.begin_counting(),
-            warm_up_ns => self.clock.at(warm_up_ns, Moment::Count),
+            warm_up_ns => self.time.clock.at(warm_up_ns, Moment::Count),
         }
     }
 
     fn begin_counting(&mut self) {
-        self.is_counting = true;
-        self.results.begin(self.now_ns);
+        self.time.is_counting = true;
+        self.output.results.begin(self.time.now_ns);
         self.memory.forget_counts();
         for core in &mut self.cores {
             core.counts = CoreCounts::default();
             if let CorePhase::Parked { asleep_ns } = &mut core.phase {
-                *asleep_ns = (*asleep_ns).max(self.now_ns);
+                *asleep_ns = (*asleep_ns).max(self.time.now_ns);
             }
         }
     }
 
     /// Executes moment after moment until the end.
     fn run(&mut self) {
-        while let Some((at_ns, moment)) = self.clock.next() {
-            if at_ns > self.end_ns && !self.drains_until(at_ns) {
+        while let Some((at_ns, moment)) = self.time.clock.next() {
+            if at_ns > self.time.end_ns && !self.drains_until(at_ns) {
                 break;
             }
-            self.now_ns = at_ns;
+            self.time.now_ns = at_ns;
             match moment {
                 Moment::Step { core } => {
                     self.step(core);
@@ -268,58 +329,59 @@ impl<W: Watch> World<W> {
                 Moment::Control => self.begin_round(),
                 Moment::Count => self.begin_counting(),
             }
-            if self.outstanding == 0 {
+            if self.arrivals.outstanding == 0 {
                 break;
             }
         }
-        let over = self.end_ns != u64::MAX && self.outstanding > 0;
-        if self.options.drain_ns > 0 || self.end_ns == u64::MAX {
-            self.results.stuck = self.outstanding;
+        let over = self.time.end_ns != u64::MAX && self.arrivals.outstanding > 0;
+        if self.given.options.drain_ns > 0 || self.time.end_ns == u64::MAX {
+            self.output.results.stuck = self.arrivals.outstanding;
         } else if over {
-            self.now_ns = self.end_ns;
+            self.time.now_ns = self.time.end_ns;
         }
     }
 
     /// Whether `at_ns` is within the time after the end in which pending requests are still
     /// answered.
     fn drains_until(&mut self, at_ns: u64) -> bool {
-        at_ns <= self.end_ns.saturating_add(self.options.drain_ns)
+        at_ns <= self.time.end_ns.saturating_add(self.given.options.drain_ns)
     }
 
     /// Whether clients and sources have stopped sending requests.
     fn is_draining(&self) -> bool {
-        self.now_ns > self.end_ns
+        self.time.now_ns > self.time.end_ns
     }
 
     fn shift(&mut self, index: u32) {
-        let shift = self.program.shifts[index as usize];
+        let shift = self.given.program.shifts[index as usize];
         match (shift.handler, shift.cycles_percent) {
-            (Some(handler), Some(percent)) => self.cycles_percent[usize::from(handler)] = percent,
-            (None, Some(percent)) => self.cycles_percent.fill(percent),
+            (Some(handler), Some(percent)) => self.placing.cycles_percent[usize::from(handler)] = percent,
+            (None, Some(percent)) => self.placing.cycles_percent.fill(percent),
             (_, None) => {}
         }
-        self.rate_percent = shift.rate_percent.unwrap_or(self.rate_percent);
+        self.arrivals.rate_percent = shift.rate_percent.unwrap_or(self.arrivals.rate_percent);
     }
 
     /// Continues the core at this time, and drops the core's other plans.
     fn go_on(&mut self, core: CoreIndex, at_ns: u64) {
-        self.clock.step_at(at_ns, core);
+        self.time.clock.step_at(at_ns, core);
     }
 
     /// Updates the published hint after a change of the core's ready queue.
     fn gauge(&mut self, core: CoreIndex) {
-        let (load, ready) = (&mut self.loads[core.0 as usize], &self.cores[core.0 as usize].ready);
+        let (load, ready) =
+            (&mut self.shown.loads[core.0 as usize], &self.cores[core.0 as usize].queue.ready);
         (load.waiting, load.stealable) = SimCore::queued(ready);
         match load.stealable {
-            0 => self.giving.remove(core),
-            _ => self.giving.insert(core),
+            0 => self.shown.giving.remove(core),
+            _ => self.shown.giving.insert(core),
         }
     }
 
     /// Publishes the core's present hint.
     fn publish(&mut self, core: CoreIndex) {
         let at = core.0 as usize;
-        self.loads[at] = self.cores[at].core_load();
+        self.shown.loads[at] = self.cores[at].core_load();
     }
 
     fn core(&mut self, core: CoreIndex) -> &mut SimCore {
@@ -328,38 +390,38 @@ impl<W: Watch> World<W> {
 
     /// The time of this wake-up, drawn at random.
     fn wake_ns(&mut self, core: CoreIndex) -> u64 {
-        let costs = &self.machine.costs;
-        let wakes = &mut self.cores[core.0 as usize].wakes;
+        let costs = &self.given.machine.costs;
+        let wakes = &mut self.cores[core.0 as usize].idleness.wakes;
         *wakes += 1;
         let mut stream =
-            RandomStream::new(self.options.seed, StreamPurpose::Wake, u64::from(core.0) << 32 | *wakes);
+            RandomStream::new(self.given.options.seed, StreamPurpose::Wake, u64::from(core.0) << 32 | *wakes);
         let usual = if stream.chance(costs.wake_tail_permille) {
             costs.wake_tail_ns
         } else {
             // Half to one and a half times the median.
             costs.wake_median_ns / 2 + stream.below(costs.wake_median_ns.max(1))
         };
-        usual * u64::from(self.wake_times)
+        usual * u64::from(self.faults.wake_times)
     }
 
     fn into_results(mut self) -> (Results, W) {
         for core in &mut self.cores {
             if let CorePhase::Parked { asleep_ns } = core.phase {
-                core.counts.idle_ns += self.now_ns.saturating_sub(asleep_ns);
+                core.counts.idle_ns += self.time.now_ns.saturating_sub(asleep_ns);
             }
         }
-        let mut results = self.results;
-        results.end(self.now_ns, self.steps, &self.memory);
+        let mut results = self.output.results;
+        results.end(self.time.now_ns, self.time.steps, &self.memory);
         results.cores = self.cores.into_iter().map(|core| core.counts).collect();
-        if let Some(control) = &self.control {
+        if let Some(control) = &self.placing.control {
             control.tell(&mut results);
         }
         results.queued_at_end = self.colors.queued();
         results.posted = self.colors.posted();
-        results.moments = self.clock.happened();
+        results.moments = self.time.clock.happened();
         results.colors_at_most = self.colors.len();
-        results.requests_live_at_end = self.requests.live();
-        (results, self.watch)
+        results.requests_live_at_end = self.arrivals.requests.live();
+        (results, self.output.watch)
     }
 }
 

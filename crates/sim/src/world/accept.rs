@@ -54,57 +54,57 @@ impl<W: Watch> World<W> {
     /// `key` identifies the request.
     pub(super) fn accept_on(&mut self, client: u32, home: CoreIndex, key: u64) -> CoreIndex {
         let (number, source) = {
-            let client = &self.clients[client as usize];
+            let client = &self.arrivals.clients[client as usize];
             (client.number, usize::from(client.source))
         };
         let cores = self.cores.len() as u32;
         let drawn = |purpose, key| {
-            CoreIndex(random::scale(random::draw(self.options.seed, purpose, key), cores.into()) as u32)
+            CoreIndex(random::scale(random::draw(self.given.options.seed, purpose, key), cores.into()) as u32)
         };
-        let chosen = match self.program.sources[source].accept {
+        let chosen = match self.given.program.sources[source].accept {
             Accept::Local => home,
             Accept::Hash => drawn(StreamPurpose::Accept, key),
             Accept::Fixed => drawn(StreamPurpose::Accept, number.into()),
             Accept::RoundRobin => {
-                self.accepting.next = (self.accepting.next + 1) % cores;
-                CoreIndex(self.accepting.next)
+                self.arrivals.accepting.next = (self.arrivals.accepting.next + 1) % cores;
+                CoreIndex(self.arrivals.accepting.next)
             }
             Accept::LoadAware => self.by_load(home),
         };
         let chosen = self.next_there(chosen);
-        self.accepting.nodes[self.machine.node(chosen)].under_way += 1;
+        self.arrivals.accepting.nodes[self.given.machine.node(chosen)].under_way += 1;
         chosen
     }
 
     /// Counts an answer by the core that accepted the connection.
     pub(super) fn accepted_is_answered(&mut self, core: CoreIndex) {
-        let load = &mut self.accepting.nodes[self.machine.node(core)];
+        let load = &mut self.arrivals.accepting.nodes[self.given.machine.node(core)];
         load.under_way -= 1;
         load.answered += 1;
     }
 
     /// Counts the work of a core.
     pub(super) fn count_work(&mut self, core: CoreIndex, run_ns: u64) {
-        self.accepting.nodes[self.machine.node(core)].worked_ns += run_ns;
+        self.arrivals.accepting.nodes[self.given.machine.node(core)].worked_ns += run_ns;
     }
 
     /// `home`, if the wait on the node of `home` is within the bound. Otherwise the nearest core of
     /// the least loaded node, if the wait on that node is less than half of the wait here.
     fn by_load(&mut self, home: CoreIndex) -> CoreIndex {
-        let wait_ns = self.node_wait_ns(self.machine.node(home));
-        let goes_elsewhere = self.accepting.elsewhere[home.0 as usize];
+        let wait_ns = self.node_wait_ns(self.given.machine.node(home));
+        let goes_elsewhere = self.arrivals.accepting.elsewhere[home.0 as usize];
         let bound_ns = if goes_elsewhere { BOUND_NS / 2 } else { BOUND_NS };
         if wait_ns <= bound_ns {
-            self.accepting.elsewhere[home.0 as usize] = false;
+            self.arrivals.accepting.elsewhere[home.0 as usize] = false;
             return home;
         }
-        let neighbours = self.machine.layout().neighbours(home).iter();
+        let neighbours = self.given.machine.layout().neighbours(home).iter();
         let best = neighbours
-            .map(|&core| (self.node_wait_ns(self.machine.node(core)), core))
+            .map(|&core| (self.node_wait_ns(self.given.machine.node(core)), core))
             .min_by_key(|&(wait_ns, _)| wait_ns);
         match best {
             Some((least_ns, core)) if least_ns < wait_ns / 2 => {
-                self.accepting.elsewhere[home.0 as usize] = true;
+                self.arrivals.accepting.elsewhere[home.0 as usize] = true;
                 core
             }
             _ => home,
@@ -114,7 +114,7 @@ impl<W: Watch> World<W> {
     /// Wait of a new request on a node: the time of all unanswered requests, divided by the number
     /// of cores.
     fn node_wait_ns(&self, node: usize) -> u64 {
-        let NodeLoad { cores, under_way, answered, worked_ns } = self.accepting.nodes[node];
+        let NodeLoad { cores, under_way, answered, worked_ns } = self.arrivals.accepting.nodes[node];
         under_way * (worked_ns / answered.max(1)) / cores.max(1)
     }
 }

@@ -22,7 +22,7 @@ const START_SPREAD_NS: u64 = 1_000_000;
 
 impl<W: Watch> World<W> {
     pub(super) fn begin_sources(&mut self) {
-        for index in 0..self.program.sources.len() {
+        for index in 0..self.given.program.sources.len() {
             self.add_queues(index);
             self.add_clients(index);
             self.begin_source(index);
@@ -32,11 +32,11 @@ impl<W: Watch> World<W> {
 
     fn add_queues(&mut self, source: usize) {
         let cores = self.cores.len() as u32;
-        let count = self.program.sources[source].queues.unwrap_or(cores);
-        let nics = &self.machine.nics;
+        let count = self.given.program.sources[source].queues.unwrap_or(cores);
+        let nics = &self.given.machine.nics;
         let queue = |index: u32| {
             let core = (u64::from(index) * u64::from(cores) / u64::from(count)) as u32;
-            let own_node = self.machine.cores[core as usize].node;
+            let own_node = self.given.machine.cores[core as usize].node;
             let card = u64::from(index) * nics.len() as u64 / u64::from(count);
             NetworkQueue {
                 nic_node: nics.get(card as usize).copied().unwrap_or(own_node),
@@ -45,13 +45,13 @@ impl<W: Watch> World<W> {
                 color: NONE,
             }
         };
-        self.queues.push((0..count).map(queue).collect());
+        self.arrivals.queues.push((0..count).map(queue).collect());
     }
 
     fn add_clients(&mut self, source: usize) {
-        self.first_client.push(self.clients.len() as u32);
-        let count = self.program.sources[source].clients();
-        self.clients.extend((0..count).map(|number| SimClient {
+        self.arrivals.first_client.push(self.arrivals.clients.len() as u32);
+        let count = self.given.program.sources[source].clients();
+        self.arrivals.clients.extend((0..count).map(|number| SimClient {
             source: source as u16,
             number,
             color: NONE,
@@ -61,10 +61,11 @@ impl<W: Watch> World<W> {
     }
 
     fn begin_source(&mut self, source: usize) {
-        let first = self.first_client[source];
-        match self.program.sources[source].load.clone() {
+        let first = self.arrivals.first_client[source];
+        match self.given.program.sources[source].load.clone() {
             SourceKind::Closed { clients, think_us } => {
-                let mut start = RandomStream::new(self.options.seed, StreamPurpose::Start, source as u64);
+                let mut start =
+                    RandomStream::new(self.given.options.seed, StreamPurpose::Start, source as u64);
                 for client in first..first + clients.max(1) {
                     // As if all clients had been thinking for a long time, so that there is no rush
                     // at the start.
@@ -86,28 +87,28 @@ impl<W: Watch> World<W> {
     }
 
     fn ask_at(&mut self, at_ns: u64, client: u32) {
-        self.outstanding += 1;
-        self.clock.at(at_ns, Moment::Ask { client });
+        self.arrivals.outstanding += 1;
+        self.time.clock.at(at_ns, Moment::Ask { client });
     }
 
     fn send_at(&mut self, at_ns: u64, source: usize) {
-        self.outstanding += 1;
-        self.clock.at(at_ns, Moment::Send { source: source as u32 });
+        self.arrivals.outstanding += 1;
+        self.time.clock.at(at_ns, Moment::Send { source: source as u32 });
     }
 
     /// Sends requests of a source that does not wait for answers, and plans the next sending.
     pub(super) fn send(&mut self, source: u32) {
         let index = source as usize;
-        let (seed, now_ns) = (self.options.seed, self.now_ns);
-        let clients = self.program.sources[index].clients();
-        let sent = self.results.sent_by(index);
-        self.outstanding -= 1;
+        let (seed, now_ns) = (self.given.options.seed, self.time.now_ns);
+        let clients = self.given.program.sources[index].clients();
+        let sent = self.output.results.sent_by(index);
+        self.arrivals.outstanding -= 1;
         if self.is_draining() {
             return;
         }
-        let (count, gap_ns) = match self.program.sources[index].load {
+        let (count, gap_ns) = match self.given.program.sources[index].load {
             SourceKind::Open { per_s, even, .. } => {
-                let per_s = (per_s * u64::from(self.rate_percent) / 100).max(1);
+                let per_s = (per_s * u64::from(self.arrivals.rate_percent) / 100).max(1);
                 let mean_ns = 1_000_000_000 / per_s;
                 let mut stream =
                     RandomStream::new(seed, StreamPurpose::Arrival, u64::from(source) << 48 | sent);
@@ -116,10 +117,10 @@ impl<W: Watch> World<W> {
             SourceKind::Burst { count, every_us } => (count, every_us.max(1) * 1_000),
             SourceKind::Closed { .. } | SourceKind::Start { .. } => return,
         };
-        self.results.sent(index, u64::from(count));
+        self.output.results.sent(index, u64::from(count));
         for number in 0..u64::from(count) {
-            let client = self.first_client[index] + ((sent + number) % u64::from(clients)) as u32;
-            self.outstanding += 1;
+            let client = self.arrivals.first_client[index] + ((sent + number) % u64::from(clients)) as u32;
+            self.arrivals.outstanding += 1;
             self.ask(client);
         }
         self.send_at(now_ns + gap_ns, index);
@@ -128,50 +129,52 @@ impl<W: Watch> World<W> {
     /// Sends a request of a client.
     pub(super) fn ask(&mut self, client: u32) {
         if self.is_draining() {
-            self.outstanding -= 1;
+            self.arrivals.outstanding -= 1;
             return;
         }
         let asked = {
-            let asking = &mut self.clients[client as usize];
+            let asking = &mut self.arrivals.clients[client as usize];
             asking.asked += 1;
             asking.asked
         };
-        let source = self.clients[client as usize].source;
+        let source = self.arrivals.clients[client as usize].source;
         let queue = self.choose_queue(client, asked);
         let key = random::mix(u64::from(client) << 32 | u64::from(asked));
-        let home = CoreIndex(self.queues[usize::from(source)][queue as usize].core);
+        let home = CoreIndex(self.arrivals.queues[usize::from(source)][queue as usize].core);
         let core = self.accept_on(client, home, key);
-        let arrival = Arrival { queue, core, asked_ns: self.now_ns, key };
-        let request = self.requests.begin(arrival, client, source);
-        self.queues[usize::from(source)][queue as usize].pending += 1;
+        let arrival = Arrival { queue, core, asked_ns: self.time.now_ns, key };
+        let request = self.arrivals.requests.begin(arrival, client, source);
+        self.arrivals.queues[usize::from(source)][queue as usize].pending += 1;
         self.receive_bytes(source, queue);
-        let mut at_ns = self.now_ns;
-        if self.program.sources[usize::from(source)].poll.is_some() {
-            self.requests.get_mut(request).live += 1;
-            self.polled[usize::from(source)].waiting.push_back(request);
-            if !std::mem::replace(&mut self.polled[usize::from(source)].is_posted, true) {
+        let mut at_ns = self.time.now_ns;
+        if self.given.program.sources[usize::from(source)].poll.is_some() {
+            self.arrivals.requests.get_mut(request).live += 1;
+            self.arrivals.polled[usize::from(source)].waiting.push_back(request);
+            if !std::mem::replace(&mut self.arrivals.polled[usize::from(source)].is_posted, true) {
                 self.post_poll(source, None, &mut at_ns);
             }
         } else {
-            self.requests.get_mut(request).live += 1;
+            self.arrivals.requests.get_mut(request).live += 1;
             self.enter(request, None, &mut at_ns);
         }
     }
 
     fn choose_queue(&self, client: u32, asked: u32) -> u32 {
-        let client = &self.clients[client as usize];
-        let queues = &self.queues[usize::from(client.source)];
+        let client = &self.arrivals.clients[client as usize];
+        let queues = &self.arrivals.queues[usize::from(client.source)];
         let count = queues.len() as u32;
-        match self.program.sources[usize::from(client.source)].choice {
+        match self.given.program.sources[usize::from(client.source)].choice {
             SourceQueue::Fixed => client.number % count,
             SourceQueue::Hash => {
                 let key = u64::from(client.number) << 32 | u64::from(asked);
-                random::scale(random::draw(self.options.seed, StreamPurpose::Queue, key), count.into()) as u32
+                random::scale(random::draw(self.given.options.seed, StreamPurpose::Queue, key), count.into())
+                    as u32
             }
             SourceQueue::RoundRobin => (client.number + asked - 1) % count,
             SourceQueue::LeastPending => {
-                let node = |queue: &NetworkQueue| usize::from(self.machine.cores[queue.core as usize].node);
-                let mut pending = vec![0u32; self.machine.nodes];
+                let node =
+                    |queue: &NetworkQueue| usize::from(self.given.machine.cores[queue.core as usize].node);
+                let mut pending = vec![0u32; self.given.machine.nodes];
                 queues.iter().for_each(|queue| pending[node(queue)] += queue.pending);
                 let rotated = (0..count).map(|index| (client.number + asked + index) % count);
                 rotated.min_by_key(|&index| pending[node(&queues[index as usize])]).unwrap_or(0)
@@ -181,21 +184,21 @@ impl<W: Watch> World<W> {
 
     /// The card writes arrived data to memory near the queue's core, and may interrupt the core.
     fn receive_bytes(&mut self, source: u16, queue: u32) {
-        let described = &self.program.sources[usize::from(source)];
+        let described = &self.given.program.sources[usize::from(source)];
         let (bytes, cycles) = (described.received_bytes, described.interrupt_cycles);
-        let NetworkQueue { nic_node, core, .. } = self.queues[usize::from(source)][queue as usize];
+        let NetworkQueue { nic_node, core, .. } = self.arrivals.queues[usize::from(source)][queue as usize];
         if bytes > 0 {
-            let home = self.machine.cores[core as usize].node;
-            self.memory.dma(nic_node, home, bytes, Access::Write, self.now_ns * PS_PER_NS);
+            let home = self.given.machine.cores[core as usize].node;
+            self.memory.dma(nic_node, home, bytes, Access::Write, self.time.now_ns * PS_PER_NS);
         }
-        let interrupt_ns = self.machine.cycles_ps(cycles) / PS_PER_NS;
-        self.core(CoreIndex(core)).debt_ns += interrupt_ns;
+        let interrupt_ns = self.given.machine.cycles_ps(cycles) / PS_PER_NS;
+        self.core(CoreIndex(core)).idleness.debt_ns += interrupt_ns;
     }
 
     /// Posts the first event of a request.
     pub(super) fn enter(&mut self, request: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
-        let source = self.requests.get(request).source;
-        let entry = self.program.sources[usize::from(source)].entry;
+        let source = self.arrivals.requests.get(request).source;
+        let entry = self.given.program.sources[usize::from(source)].entry;
         let maker = by.unwrap_or_else(|| self.queue_core(request));
         let color = self.color_for(entry, request, Some(maker));
         let event = self.colors.prepare(entry, color, request, 0);
@@ -204,36 +207,41 @@ impl<W: Watch> World<W> {
     }
 
     fn queue_core(&self, request: u32) -> CoreIndex {
-        let request = self.requests.get(request);
-        let core = CoreIndex(self.queues[usize::from(request.source)][request.queue as usize].core);
+        let request = self.arrivals.requests.get(request);
+        let core = CoreIndex(self.arrivals.queues[usize::from(request.source)][request.queue as usize].core);
         self.next_there(core)
     }
 
     /// Posts the event that looks for arrived requests.
     pub(super) fn post_poll(&mut self, source: u16, by: Option<CoreIndex>, at_ns: &mut u64) {
-        let poll = self.program.sources[usize::from(source)].poll.expect("the source is polled");
+        let poll = self.given.program.sources[usize::from(source)].poll.expect("the source is polled");
         let color = self.color_for(poll.handler, NONE, by);
         let event = self.colors.prepare(poll.handler, color, NONE, 0);
-        self.outstanding += 1;
+        self.arrivals.outstanding += 1;
         self.post(event, by, at_ns);
     }
 
     /// Records the answer to a client. A client that waited for the answer plans the next request.
     pub(super) fn answer(&mut self, request: u32, at_ns: u64) {
-        if request == NONE || std::mem::replace(&mut self.requests.get_mut(request).is_answered, true) {
+        if request == NONE
+            || std::mem::replace(&mut self.arrivals.requests.get_mut(request).is_answered, true)
+        {
             return;
         }
-        let answered = self.requests.get(request);
+        let answered = self.arrivals.requests.get(request);
         let (client, source, queue) = (answered.client, answered.source, answered.queue);
         let took_ns = at_ns - answered.asked_ns;
-        self.queues[usize::from(source)][queue as usize].pending -= 1;
+        self.arrivals.queues[usize::from(source)][queue as usize].pending -= 1;
         let core = answered.core;
         self.accepted_is_answered(core);
-        self.results.answered(self.machine.node(core), took_ns);
-        if let SourceKind::Closed { think_us, .. } = self.program.sources[usize::from(source)].load {
-            let asked = u64::from(self.clients[client as usize].asked);
-            let mut think =
-                RandomStream::new(self.options.seed, StreamPurpose::Think, u64::from(client) << 32 | asked);
+        self.output.results.answered(self.given.machine.node(core), took_ns);
+        if let SourceKind::Closed { think_us, .. } = self.given.program.sources[usize::from(source)].load {
+            let asked = u64::from(self.arrivals.clients[client as usize].asked);
+            let mut think = RandomStream::new(
+                self.given.options.seed,
+                StreamPurpose::Think,
+                u64::from(client) << 32 | asked,
+            );
             self.ask_at(at_ns + think.exponential(think_us * 1_000), client);
         }
     }
@@ -243,7 +251,7 @@ impl<W: Watch> World<W> {
         if request == NONE {
             return;
         }
-        let ended = self.requests.get_mut(request);
+        let ended = self.arrivals.requests.get_mut(request);
         ended.live -= 1;
         if ended.live > 0 {
             return;
@@ -256,27 +264,27 @@ impl<W: Watch> World<W> {
             self.colors.release(color);
         }
         if !answered {
-            self.answer(request, self.now_ns);
+            self.answer(request, self.time.now_ns);
         }
-        self.requests.end(request);
+        self.arrivals.requests.end(request);
     }
 
     pub(super) fn request_color(&mut self, request: u32, by: Option<CoreIndex>) -> u32 {
-        let known = self.requests.get(request).color;
+        let known = self.arrivals.requests.get(request).color;
         if known != NONE {
             return known;
         }
         let by = self.maker(request, by);
         let color = self.make_color(None, Placement::Any, by);
-        self.requests.get_mut(request).color = color;
+        self.arrivals.requests.get_mut(request).color = color;
         color
     }
 
     /// The core that makes a request's colors: the core that accepted the connection, unless that
     /// is left to the queue's core.
     fn maker(&self, request: u32, by: Option<CoreIndex>) -> Option<CoreIndex> {
-        let request = self.requests.get(request);
-        match self.program.sources[usize::from(request.source)].accept {
+        let request = self.arrivals.requests.get(request);
+        match self.given.program.sources[usize::from(request.source)].accept {
             Accept::Local => by,
             Accept::Hash | Accept::Fixed | Accept::RoundRobin | Accept::LoadAware => Some(request.core),
         }
@@ -284,11 +292,11 @@ impl<W: Watch> World<W> {
 
     pub(super) fn client_color(&mut self, request: u32, by: Option<CoreIndex>) -> u32 {
         let by = self.maker(request, by);
-        let client = self.requests.get(request).client as usize;
-        if self.clients[client].color == NONE {
-            self.clients[client].color = self.make_color(None, Placement::Any, by);
+        let client = self.arrivals.requests.get(request).client as usize;
+        if self.arrivals.clients[client].color == NONE {
+            self.arrivals.clients[client].color = self.make_color(None, Placement::Any, by);
         }
-        let color = self.clients[client].color;
+        let color = self.arrivals.clients[client].color;
         self.at_home(color, by);
         color
     }
@@ -298,7 +306,7 @@ impl<W: Watch> World<W> {
     fn at_home(&mut self, color: u32, by: Option<CoreIndex>) {
         let Some(maker) = by else { return };
         let resting = self.colors.color(color);
-        let apart = self.options.policy.keeps_apart(self.machine.layout(), resting.core, maker);
+        let apart = self.given.options.policy.keeps_apart(self.given.machine.layout(), resting.core, maker);
         if apart && resting.token == TokenPlace::Absent {
             self.colors.color_mut(color).core = maker;
         }
@@ -306,45 +314,46 @@ impl<W: Watch> World<W> {
 
     pub(super) fn queue_color(&mut self, request: u32) -> u32 {
         let (source, queue) = {
-            let request = self.requests.get(request);
+            let request = self.arrivals.requests.get(request);
             (usize::from(request.source), request.queue as usize)
         };
-        if self.queues[source][queue].color == NONE {
-            let core = CoreIndex(self.queues[source][queue].core);
-            self.queues[source][queue].color = self.make_color(Some(core), Placement::Core(core), None);
+        if self.arrivals.queues[source][queue].color == NONE {
+            let core = CoreIndex(self.arrivals.queues[source][queue].core);
+            self.arrivals.queues[source][queue].color =
+                self.make_color(Some(core), Placement::Core(core), None);
         }
-        self.queues[source][queue].color
+        self.arrivals.queues[source][queue].color
     }
 
     pub(super) fn instance_color(&mut self, object: u16, request: u32, by: Option<CoreIndex>) -> u32 {
         let instance = self.instance(object, request, 0) as usize;
-        let colors = &mut self.instance_colors[usize::from(object)];
+        let colors = &mut self.objects.instance_colors[usize::from(object)];
         if colors.is_empty() {
-            colors.resize(self.program.objects[usize::from(object)].count as usize, NONE);
+            colors.resize(self.given.program.objects[usize::from(object)].count as usize, NONE);
         }
-        if self.instance_colors[usize::from(object)][instance] == NONE {
+        if self.objects.instance_colors[usize::from(object)][instance] == NONE {
             let color = self.make_color(None, Placement::Any, by);
-            self.instance_colors[usize::from(object)][instance] = color;
+            self.objects.instance_colors[usize::from(object)][instance] = color;
         }
-        self.instance_colors[usize::from(object)][instance]
+        self.objects.instance_colors[usize::from(object)][instance]
     }
 
     /// Puts the external events of a recording on the clock, each at its recorded time.
     fn begin_recording(&mut self) {
-        let Some(trace) = self.program.trace.clone() else { return };
+        let Some(trace) = self.given.program.trace.clone() else { return };
         let colors = (0..trace.colors).map(|_| self.make_color(None, Placement::Any, None)).collect();
-        self.instance_colors = vec![colors];
+        self.objects.instance_colors = vec![colors];
         for (index, recorded) in trace.events.iter().enumerate().filter(|(_, recorded)| recorded.is_root) {
             let event = self.prepare_recorded(index as u32);
-            self.clock.at(recorded.posted_ns, Moment::Deliver { event });
+            self.time.clock.at(recorded.posted_ns, Moment::Deliver { event });
         }
     }
 
     /// Prepares an event of a recording for posting.
     pub(super) fn prepare_recorded(&mut self, index: u32) -> u32 {
-        let recorded = self.program.trace.as_ref().expect("a recording runs").events[index as usize];
-        let color = self.instance_colors[0][recorded.color as usize];
-        self.outstanding += 1;
+        let recorded = self.given.program.trace.as_ref().expect("a recording runs").events[index as usize];
+        let color = self.objects.instance_colors[0][recorded.color as usize];
+        self.arrivals.outstanding += 1;
         self.colors.prepare(recorded.handler, color, NONE, index)
     }
 

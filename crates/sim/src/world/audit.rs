@@ -14,9 +14,9 @@ use crate::watch::Watch;
 impl<W: Watch> World<W> {
     /// Audits if an audit is due, and keeps the first finding.
     pub(super) fn audit_if_due(&mut self) {
-        let Some(every) = self.options.audit_every else { return };
-        if self.results.audit.is_none() && self.steps.is_multiple_of(u64::from(every.max(1))) {
-            self.results.audit = self.audit().err();
+        let Some(every) = self.given.options.audit_every else { return };
+        if self.output.results.audit.is_none() && self.time.steps.is_multiple_of(u64::from(every.max(1))) {
+            self.output.results.audit = self.audit().err();
         }
     }
 
@@ -37,7 +37,7 @@ impl<W: Watch> World<W> {
                     (*tokens, *events) = (*tokens + 1, *events + u64::from(color.len));
                 }
                 TokenPlace::Running => running += 1,
-                TokenPlace::Next if self.cores[color.core.0 as usize].kept != Some(index) => {
+                TokenPlace::Next if self.cores[color.core.0 as usize].slot.kept != Some(index) => {
                     return Err((
                         "I2",
                         format!("color {index} is to run next, and {} keeps another", color.core),
@@ -50,7 +50,8 @@ impl<W: Watch> World<W> {
                 let what = format!("color {index} is worth {} and its events {sum}", color.worth_ns);
                 return Err(("I7", what));
             }
-            let at_home = color.placement.allows(color.core) || self.cores.iter().any(|core| core.is_gone);
+            let at_home =
+                color.placement.allows(color.core) || self.cores.iter().any(|core| core.faults.is_gone);
             if !at_home {
                 return Err(("I8", format!("color {index} is on {}, outside its placement", color.core)));
             }
@@ -59,23 +60,23 @@ impl<W: Watch> World<W> {
     }
 
     fn audit_queues(&self, ready: &[(usize, u64)], running: usize) -> Result<(), (&'static str, String)> {
-        if self.options.ideal {
+        if self.given.options.ideal {
             return Ok(());
         }
-        for (core, &load) in self.cores.iter().zip(&self.loads) {
+        for (core, &load) in self.cores.iter().zip(&self.shown.loads) {
             if core.core_load() != load {
                 return Err((
                     "I2",
                     format!("{} says {:?}, and is seen as {load:?}", core.index, core.core_load()),
                 ));
             }
-            let sets = [&self.asleep, &self.busy, &self.giving, &self.keeping];
+            let sets = [&self.shown.asleep, &self.shown.busy, &self.shown.giving, &self.shown.keeping];
             let seen = sets.map(|set| set.contains(core.index));
             let is = [
                 core.phase != CorePhase::Awake,
                 core.running.is_some(),
                 load.stealable > 0,
-                core.kept.is_some(),
+                core.slot.kept.is_some(),
             ];
             if seen != is {
                 let what = format!(
@@ -86,14 +87,14 @@ impl<W: Watch> World<W> {
             }
         }
         for core in &self.cores {
-            if let Some(class) = core.ready.overdrawn() {
+            if let Some(class) = core.queue.ready.overdrawn() {
                 let what =
                     format!("class {} kept others waiting on {} beyond its share", class.0, core.index);
                 return Err(("I12", what));
             }
         }
         for (core, &expected) in self.cores.iter().zip(ready) {
-            let found = (core.ready.len(), core.waiting_events);
+            let found = (core.queue.ready.len(), core.queue.waiting_events);
             if found != expected {
                 let what = format!(
                     "{} has {found:?} tokens and events queued, and the colors say {expected:?}",

@@ -118,24 +118,24 @@ impl SimControl {
 impl<W: Watch> World<W> {
     /// Puts the first round on the clock.
     pub(super) fn begin_control(&mut self) {
-        if self.control.is_some() {
-            self.clock.at(FIRST_ROUND_NS, Moment::Control);
+        if self.placing.control.is_some() {
+            self.time.clock.at(FIRST_ROUND_NS, Moment::Control);
         }
     }
 
     /// Begins a round: asks every core, and wakes sleeping cores to answer.
     pub(super) fn begin_round(&mut self) {
-        let Some(control) = &mut self.control else { return };
+        let Some(control) = &mut self.placing.control else { return };
         let Some(round) = control.monitor.begin() else { return };
         control.round = round;
         for index in 0..self.cores.len() {
             let core = CoreIndex(index as u32);
-            if self.core(core).is_gone {
+            if self.core(core).faults.is_gone {
                 // A removed core runs no more events, so its answer comes at once.
-                let at_ns = self.now_ns;
+                let at_ns = self.time.now_ns;
                 self.answer_round(core, at_ns);
             } else if self.core(core).phase != CorePhase::Awake {
-                let mut at_ns = self.now_ns;
+                let mut at_ns = self.time.now_ns;
                 self.wake(core, None, &mut at_ns);
             }
         }
@@ -143,8 +143,9 @@ impl<W: Watch> World<W> {
 
     /// Between two activations a core answers the open round.
     pub(super) fn attend_control(&mut self, core: CoreIndex, at_ns: &mut u64) {
-        let open = self.control.as_ref().is_some_and(|control| {
-            control.monitor.is_open() && self.counting[core.0 as usize].window.answered() != control.round
+        let open = self.placing.control.as_ref().is_some_and(|control| {
+            control.monitor.is_open()
+                && self.placing.counting[core.0 as usize].window.answered() != control.round
         });
         if open {
             *at_ns += ANSWER_NS;
@@ -153,15 +154,15 @@ impl<W: Watch> World<W> {
     }
 
     fn answer_round(&mut self, core: CoreIndex, at_ns: u64) {
-        let queued = self.core(core).ready.len() as u64;
-        let Some(control) = &mut self.control else { return };
-        let window = &mut self.counting[core.0 as usize].window;
+        let queued = self.core(core).queue.ready.len() as u64;
+        let Some(control) = &mut self.placing.control else { return };
+        let window = &mut self.placing.counting[core.0 as usize].window;
         let answer = window.answer(control.round, at_ns, queued);
         let Some(seen) = control.monitor.answer(core, control.round, answer, &control.plan) else { return };
         let moves = control.controller.round(at_ns, &seen);
         control.plan.apply(&moves);
         if let Some(next_ns) = control.controller.next_round_ns() {
-            self.clock.at(at_ns + next_ns, Moment::Control);
+            self.time.clock.at(at_ns + next_ns, Moment::Control);
         }
         for Move { handler: unit, to } in moves {
             self.relocate(unit, to, at_ns);
@@ -171,9 +172,9 @@ impl<W: Watch> World<W> {
     /// Moves the color of a unit to another core: at once if the color waits, else when the token
     /// is free.
     fn relocate(&mut self, unit: HandlerIndex, to: CoreIndex, at_ns: u64) {
-        let control = self.control.as_ref().expect("it has decided");
+        let control = self.placing.control.as_ref().expect("it has decided");
         let Some(&handler) = control.handlers.get(unit.0 as usize) else { return };
-        let color = self.handler_colors[usize::from(handler)];
+        let color = self.objects.handler_colors[usize::from(handler)];
         if color == NONE || self.colors.color(color).token != TokenPlace::Ready {
             return;
         }
@@ -181,28 +182,28 @@ impl<W: Watch> World<W> {
             let waiting = self.colors.color(color);
             (waiting.core, waiting.slot, waiting.number)
         };
-        if from == to || self.core(from).ready.remove(slot, number).is_none() {
+        if from == to || self.core(from).queue.ready.remove(slot, number).is_none() {
             return;
         }
         self.gauge(from);
         let events = u64::from(self.colors.color(color).len);
-        self.core(from).waiting_events -= events;
+        self.core(from).queue.waiting_events -= events;
         let mut at_ns = at_ns;
         self.push_token(color, Some(from), &mut at_ns);
     }
 
     /// The core that a color is placed on, if the color's handler is a unit.
     pub(super) fn wanted_core(&self, color: u32) -> Option<CoreIndex> {
-        let control = self.control.as_ref()?;
+        let control = self.placing.control.as_ref()?;
         control.core_of(self.colors.first(color)?.handler)
     }
 
     /// Counts a run of a unit's event.
     pub(super) fn count_run(&mut self, core: CoreIndex, handler: u16, sample: Option<RunSample>) {
-        let Some(control) = &self.control else { return };
+        let Some(control) = &self.placing.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
         let missed = self.memory.traffic()[core.0 as usize].missed_lines;
-        let counting = &mut self.counting[core.0 as usize];
+        let counting = &mut self.placing.counting[core.0 as usize];
         let lines = missed.saturating_sub(std::mem::replace(&mut counting.missed_lines, missed));
         counting.window.ran(unit, sample);
         counting.window.missed(lines);
@@ -210,25 +211,25 @@ impl<W: Watch> World<W> {
 
     /// Counts the posting of a unit's event, by a unit or from outside.
     pub(super) fn count_post(&mut self, by: Option<(CoreIndex, u16)>, handler: u16) {
-        let Some(control) = &self.control else { return };
+        let Some(control) = &self.placing.control else { return };
         let Some(unit) = control.units[usize::from(handler)] else { return };
         let from = by.and_then(|(_, poster)| control.units[usize::from(poster)]);
         let core = by.map_or(0, |(core, _)| core.0 as usize);
-        self.counting[core].window.posted(from, unit);
+        self.placing.counting[core].window.posted(from, unit);
     }
 
     /// Counts time that the core slept.
     pub(super) fn count_idle(&mut self, core: CoreIndex, ns: u64) {
-        if self.control.is_some() {
-            self.counting[core.0 as usize].window.idled(ns);
+        if self.placing.control.is_some() {
+            self.placing.counting[core.0 as usize].window.idled(ns);
         }
     }
 
     /// Records that a color has moved because of a placement, a leader or a removed core.
     pub(super) fn note_moved(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
         let number = self.colors.color(color).number;
-        let note = Note::Moved { at_ns: self.now_ns, from, to, color: number };
-        self.watch.note(note);
-        self.results.moves += 1;
+        let note = Note::Moved { at_ns: self.time.now_ns, from, to, color: number };
+        self.output.watch.note(note);
+        self.output.results.moves += 1;
     }
 }

@@ -43,68 +43,117 @@ pub(crate) struct SimLock {
     pub(crate) holder: Option<CoreIndex>,
 }
 
-/// A core.
+/// The activation that runs, or that ran last.
 #[derive(Debug)]
-pub(crate) struct SimCore {
-    pub(crate) index: CoreIndex,
-    pub(crate) phase: CorePhase,
-    pub(crate) running: Option<RunningEvent>,
+pub(crate) struct SimActivation {
     /// The color whose events the core runs, until its activation ends.
-    pub(crate) running_color: u32,
-    pub(crate) activation_started_ns: u64,
+    pub(crate) color: u32,
+    pub(crate) started_ns: u64,
     /// Expected time of the running activation.
-    pub(crate) activation_expected_ns: u64,
+    pub(crate) expected_ns: u64,
     /// The running activation's events are timed.
     pub(crate) is_timed: bool,
-    /// Events that the running color may still run before other colors run, and the part of them
-    /// that was queued when the activation began.
+    /// Events that the running color may still run before other colors run.
     pub(crate) batch_left: usize,
+    /// The part of those events that was queued when the activation began.
     pub(crate) queued_left: usize,
-    /// Number of the color that ran last, and the predecessor of the next event.
-    pub(crate) ran_last: u64,
-    pub(crate) after: RunAfter,
     /// When the running color would have left, had the color not stayed.
     pub(crate) stays_since_ns: Option<u64>,
     /// The next activation is timed in any case.
     pub(crate) times_next: bool,
+}
+
+/// The predecessors of the next event, which decide about warm caches.
+#[derive(Debug)]
+pub(crate) struct SimHistory {
+    /// Number of the color that ran last.
+    pub(crate) color_number: u64,
+    /// The predecessor of the next event.
+    pub(crate) after: RunAfter,
+    /// The handler that ran last.
+    pub(crate) handler: u16,
+}
+
+/// When the core polls its I/O, searches and times events.
+#[derive(Debug)]
+pub(crate) struct SimPace {
+    pub(crate) turn: Turn,
+    pub(crate) sampler: Sampler,
     /// When the core polled its I/O last.
     pub(crate) looked_ns: u64,
     /// The turn has lasted long enough; the core must poll.
     pub(crate) expired: bool,
+}
+
+/// The colors that wait on the core.
+#[derive(Debug)]
+pub(crate) struct SimReadyQueue {
     pub(crate) ready: Ready<u32>,
     /// Entries in a queue of order `Events`.
     pub(crate) entries: usize,
     /// Events of the colors whose tokens wait on this core.
     pub(crate) waiting_events: u64,
-    pub(crate) turn: Turn,
-    pub(crate) sampler: Sampler,
-    /// Whether a color that the running activation has woken on this core follows the activation;
-    /// the color.
-    pub(crate) lifo_slot_rule: LifoSlotRule,
+}
+
+/// The color that follows the running activation outside of the queue.
+#[derive(Debug, Default)]
+pub(crate) struct SimLifoSlot {
+    /// Whether a color that the running activation has woken on this core follows the activation.
+    pub(crate) rule: LifoSlotRule,
+    /// The color.
     pub(crate) kept: Option<u32>,
-    /// How long an activation and its successors hold back waiting colors, as a moving mean, for
-    /// the hint. And the sum since a color was last taken from the queue, with whether a part of
-    /// that sum was timed.
+}
+
+/// The numbers that other cores read.
+#[derive(Debug, Default)]
+pub(crate) struct SimHint {
+    /// How long an activation and its successors hold back waiting colors, as a moving mean.
     pub(crate) activation_ns: u64,
+    /// The sum since a color was last taken from the queue, and whether a part was timed.
     held_back: (u64, bool),
-    /// The hint that other cores see if hints are stale, and when it was made.
+    /// The hint that other cores see if hints are stale, and when the hint was made.
     pub(crate) published: Cell<(u64, CoreLoad)>,
+}
+
+/// The search for work and the sleep.
+#[derive(Debug, Default)]
+pub(crate) struct SimIdleness {
     /// Time of interrupts that the core has yet to pay.
     pub(crate) debt_ns: u64,
     /// The core has just been woken.
     pub(crate) woken: bool,
-    pub(crate) last_handler: u16,
     /// Failed searches since the last success.
     pub(crate) looked_in_vain: u32,
     /// When the core stops searching and sleeps.
     pub(crate) lingers_until_ns: u64,
     /// Since when the core has found no work.
     pub(crate) idle_since_ns: Option<u64>,
+    pub(crate) wakes: u64,
+}
+
+/// The effects of faults on the core.
+#[derive(Debug)]
+pub(crate) struct SimCoreFaults {
     pub(crate) speed_percent: u32,
     pub(crate) paused_until_ns: u64,
     /// A fault has removed the core from the machine.
     pub(crate) is_gone: bool,
-    pub(crate) wakes: u64,
+}
+
+/// A core.
+#[derive(Debug)]
+pub(crate) struct SimCore {
+    pub(crate) index: CoreIndex,
+    pub(crate) phase: CorePhase,
+    pub(crate) running: Option<RunningEvent>,
+    pub(crate) activation: SimActivation,
+    pub(crate) history: SimHistory,
+    pub(crate) pace: SimPace,
+    pub(crate) queue: SimReadyQueue,
+    pub(crate) slot: SimLifoSlot,
+    pub(crate) hint: SimHint,
+    pub(crate) idleness: SimIdleness,
+    pub(crate) faults: SimCoreFaults,
     pub(crate) counts: CoreCounts,
 }
 
@@ -114,54 +163,39 @@ impl SimCore {
             index,
             phase: CorePhase::Parked { asleep_ns: 0 },
             running: None,
-            running_color: NONE,
-            activation_started_ns: 0,
-            activation_expected_ns: 0,
-            is_timed: false,
-            batch_left: 0,
-            queued_left: 0,
-            ran_last: u64::MAX,
-            after: RunAfter::Others,
-            stays_since_ns: None,
-            times_next: false,
-            looked_ns: 0,
-            expired: false,
-            ready,
-            entries: 0,
-            waiting_events: 0,
-            turn,
-            sampler: Sampler::default(),
-            lifo_slot_rule: LifoSlotRule::default(),
-            kept: None,
-            activation_ns: 0,
-            held_back: (0, false),
-            published: Cell::default(),
-            debt_ns: 0,
-            woken: false,
-            last_handler: u16::MAX,
-            looked_in_vain: 0,
-            lingers_until_ns: 0,
-            idle_since_ns: None,
-            speed_percent,
-            paused_until_ns: 0,
-            is_gone: false,
-            wakes: 0,
+            activation: SimActivation {
+                color: NONE,
+                started_ns: 0,
+                expected_ns: 0,
+                is_timed: false,
+                batch_left: 0,
+                queued_left: 0,
+                stays_since_ns: None,
+                times_next: false,
+            },
+            history: SimHistory { color_number: u64::MAX, after: RunAfter::Others, handler: u16::MAX },
+            pace: SimPace { turn, sampler: Sampler::default(), looked_ns: 0, expired: false },
+            queue: SimReadyQueue { ready, entries: 0, waiting_events: 0 },
+            slot: SimLifoSlot::default(),
+            hint: SimHint::default(),
+            idleness: SimIdleness::default(),
+            faults: SimCoreFaults { speed_percent, paused_until_ns: 0, is_gone: false },
             counts: CoreCounts::default(),
         }
     }
 
     /// Whether the machine still has the core.
     pub(crate) fn is_there(&self) -> bool {
-        !self.is_gone
+        !self.faults.is_gone
     }
 
     /// The core's present hint.
     pub(crate) fn core_load(&self) -> CoreLoad {
-        let (waiting, stealable) = Self::queued(&self.ready);
+        let (waiting, stealable) = Self::queued(&self.queue.ready);
         CoreLoad {
-            running_since_ns: self.running.map(|_| self.activation_started_ns),
-            expected_ns: self.activation_expected_ns,
-            activation_ns: self.activation_ns,
+            running_since_ns: self.running.map(|_| self.activation.started_ns),
+            expected_ns: self.activation.expected_ns,
+            activation_ns: self.hint.activation_ns,
             waiting,
             stealable,
         }
@@ -174,19 +208,19 @@ impl SimCore {
 
     /// Adds the time of an activation that has ended.
     pub(crate) fn observe_activation(&mut self, now_ns: u64) {
-        let took_ns = match self.is_timed {
-            true => now_ns.saturating_sub(self.activation_started_ns),
-            false => self.activation_expected_ns,
+        let took_ns = match self.activation.is_timed {
+            true => now_ns.saturating_sub(self.activation.started_ns),
+            false => self.activation.expected_ns,
         };
-        let (sum_ns, was_timed) = self.held_back;
-        self.held_back = (sum_ns + took_ns, was_timed || self.is_timed);
+        let (sum_ns, was_timed) = self.hint.held_back;
+        self.hint.held_back = (sum_ns + took_ns, was_timed || self.activation.is_timed);
     }
 
     /// Publishes the time of a color from the queue and all its successors. Also called when a
     /// color goes on while no color waits.
     pub(crate) fn publish_time(&mut self) {
-        if let (took_ns, true) = std::mem::take(&mut self.held_back) {
-            self.activation_ns = CoreLoad::smooth_ns(self.activation_ns, took_ns);
+        if let (took_ns, true) = std::mem::take(&mut self.hint.held_back) {
+            self.hint.activation_ns = CoreLoad::smooth_ns(self.hint.activation_ns, took_ns);
         }
     }
 }

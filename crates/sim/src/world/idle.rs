@@ -42,11 +42,11 @@ impl IdleCores {
 impl<W: Watch> World<W> {
     /// The idle cores of a core's node.
     pub(super) fn idle_cores(&self, core: CoreIndex) -> &IdleCores {
-        &self.lookouts[self.machine.layout().node(core) as usize]
+        &self.thieves.lookouts[self.given.machine.layout().node(core) as usize]
     }
 
     pub(super) fn idle_cores_mut(&mut self, core: CoreIndex) -> &mut IdleCores {
-        &mut self.lookouts[self.machine.layout().node(core) as usize]
+        &mut self.thieves.lookouts[self.given.machine.layout().node(core) as usize]
     }
 
     /// Whether a core watches `owner`: a core of the same node, or else a core of the node of `by`.
@@ -64,8 +64,8 @@ impl<W: Watch> World<W> {
         watcher: CoreIndex,
         at_ns: u64,
     ) -> bool {
-        self.stealing == Stealing::Learned
-            && self.options.planted.is_none()
+        self.thieves.stealing == Stealing::Learned
+            && self.given.options.planted.is_none()
             && load.running_since_ns.is_some()
             && !self.is_watched(owner, watcher)
             && self.idle_cores_mut(watcher).calls_watcher(at_ns)

@@ -21,7 +21,7 @@ impl<W: Watch> World<W> {
         {
             return self.push_token(color, by, at_ns);
         }
-        let woken = poster.map(|core| (core, self.core(core).lifo_slot_rule.woken()));
+        let woken = poster.map(|core| (core, self.core(core).slot.rule.woken()));
         match woken {
             Some((core, WakeDestination::LifoSlot)) => return self.keep(core, color, at_ns),
             Some((core, WakeDestination::QueueWithLifoSlot)) => self.queue_lifo_slot(core, at_ns),
@@ -32,8 +32,8 @@ impl<W: Watch> World<W> {
 
     fn keep(&mut self, core: CoreIndex, color: u32, at_ns: &mut u64) {
         self.colors.color_mut(color).token = TokenPlace::Next;
-        self.core(core).kept = Some(color);
-        self.keeping.insert(core);
+        self.core(core).slot.kept = Some(color);
+        self.shown.keeping.insert(core);
         if self.idle_cores(core).watcher.is_none() && !self.colors.color(color).is_fixed() {
             self.consider_watch(core, at_ns);
         }
@@ -43,12 +43,12 @@ impl<W: Watch> World<W> {
     /// a long event.
     pub(super) fn anything_unwatched(&self, thief: CoreIndex) -> bool {
         let unwatched = |keeper| self.is_victim(thief, keeper) && !self.is_watched(keeper, thief);
-        self.keeping.iter().any(|keeper| keeper != thief && unwatched(keeper))
+        self.shown.keeping.iter().any(|keeper| keeper != thief && unwatched(keeper))
     }
 
     fn let_go(&mut self, core: CoreIndex) -> Option<u32> {
-        self.keeping.remove(core);
-        self.core(core).kept.take()
+        self.shown.keeping.remove(core);
+        self.core(core).slot.kept.take()
     }
 
     fn queue_lifo_slot(&mut self, core: CoreIndex, at_ns: &mut u64) {
@@ -60,12 +60,12 @@ impl<W: Watch> World<W> {
     /// The color that runs after the activation that has ended, if the activation has woken exactly
     /// one.
     pub(super) fn take_lifo_slot(&mut self, core: CoreIndex) -> Option<u32> {
-        if self.core(core).lifo_slot_rule.end() { self.let_go(core) } else { None }
+        if self.core(core).slot.rule.end() { self.let_go(core) } else { None }
     }
 
     /// Queues the kept color. Later colors that the running activation wakes are queued too.
     pub(super) fn close_lifo_slot(&mut self, core: CoreIndex, at_ns: &mut u64) {
-        if self.core(core).lifo_slot_rule.end() {
+        if self.core(core).slot.rule.end() {
             self.queue_lifo_slot(core, at_ns);
         }
     }
@@ -77,7 +77,7 @@ impl<W: Watch> World<W> {
                 && world.is_victim(thief, keeper)
                 && LifoSlotRule::is_caught(&world.core_load_of(keeper, at_ns), at_ns)
         };
-        while let Some(keeper) = self.keeping.iter().find(|&keeper| is_caught(self, *at_ns, keeper)) {
+        while let Some(keeper) = self.shown.keeping.iter().find(|&keeper| is_caught(self, *at_ns, keeper)) {
             if let Some(color) = self.let_go(keeper) {
                 self.queue_token(color, Some(thief), at_ns);
             }

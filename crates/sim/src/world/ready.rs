@@ -23,7 +23,7 @@ impl<W: Watch> World<W> {
     /// nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
-        self.colors.push(event, *at_ns, self.learned.cost_ns(posted.handler), by);
+        self.colors.push(event, *at_ns, self.placing.learned.cost_ns(posted.handler), by);
         if self.colors.color(posted.color).token == TokenPlace::Absent {
             self.follow_leader(posted.color, by);
             self.settle(posted.color);
@@ -31,40 +31,40 @@ impl<W: Watch> World<W> {
         let color = self.colors.color(posted.color);
         let (target, token, number) = (color.core, color.token, color.number);
         let sequence = self.colors.event(event).sequence;
-        self.watch.note(Note::Posted {
+        self.output.watch.note(Note::Posted {
             at_ns: *at_ns,
             event: sequence,
             color: number,
             handler: posted.handler,
         });
-        if let (Some(by), false) = (by, self.options.ideal) {
-            let distance = self.machine.layout().distance(by, target);
-            *at_ns += self.machine.costs.post_ns + self.move_line(by, distance);
+        if let (Some(by), false) = (by, self.given.options.ideal) {
+            let distance = self.given.machine.layout().distance(by, target);
+            *at_ns += self.given.machine.costs.post_ns + self.move_line(by, distance);
         }
-        if self.stealing.order() == ReadyOrder::Events {
+        if self.thieves.stealing.order() == ReadyOrder::Events {
             self.enqueue(target, number, 1, by, at_ns);
         }
         match token {
             TokenPlace::Absent => {
                 self.bring_to_poster(posted.color, by, *at_ns);
-                match self.program.handlers[usize::from(posted.handler)].gather {
-                    Some(gather) if !self.options.ideal => {
+                match self.given.program.handlers[usize::from(posted.handler)].gather {
+                    Some(gather) if !self.given.options.ideal => {
                         self.wait_for_batch(posted.color, gather, by, at_ns)
                     }
                     _ => self.woken(posted.color, by, at_ns),
                 }
             }
             TokenPlace::WaitingForBatch => {
-                let gather = self.program.handlers[usize::from(posted.handler)].gather;
+                let gather = self.given.program.handlers[usize::from(posted.handler)].gather;
                 let len = self.colors.color(posted.color).len as usize;
                 if gather.is_none_or(|gather| gather.is_enough(len))
-                    && self.core(target).ready.take_batch_wait(number).is_some()
+                    && self.core(target).queue.ready.take_batch_wait(number).is_some()
                 {
                     self.push_token(posted.color, by, at_ns);
                 }
             }
             TokenPlace::Ready => {
-                self.core(target).waiting_events += 1;
+                self.core(target).queue.waiting_events += 1;
                 self.reclass(posted.color, by, at_ns);
             }
             TokenPlace::Next | TokenPlace::Running => {}
@@ -73,7 +73,7 @@ impl<W: Watch> World<W> {
 
     /// Moves an empty color to the core of its leader, if it has a leader.
     fn follow_leader(&mut self, color: u32, by: Option<CoreIndex>) {
-        let ran_on = |handler: HandlerIndex| self.ran_on[handler.0 as usize];
+        let ran_on = |handler: HandlerIndex| self.placing.ran_on[handler.0 as usize];
         let follower = self.colors.color(color);
         let from = follower.core;
         let leader = follower.leader.and_then(|leader| leader.core(by, ran_on));
@@ -87,23 +87,27 @@ impl<W: Watch> World<W> {
     /// Moves a color to the core that has just posted to it, if that pays. A color that a plan has
     /// placed stays.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
-        let Some(here) = by.filter(|_| self.stealing == Stealing::Learned) else { return };
+        let Some(here) = by.filter(|_| self.thieves.stealing == Stealing::Learned) else { return };
         let called = self.colors.color_mut(color);
         let (home, may_go) = (called.core, !called.is_fixed());
         called.calls = called.calls.and(here, home);
         let calls = called.calls.number();
         let asleep = self.core(home).phase != CorePhase::Awake;
-        let stays = self.options.ideal || here == home || !asleep && calls < REMOTE_WAKE_STREAK;
+        let stays = self.given.options.ideal || here == home || !asleep && calls < REMOTE_WAKE_STREAK;
         if stays || !may_go || self.wanted_core(color).is_some() {
             return;
         }
-        let distance = self.machine.layout().distance(home, here);
+        let distance = self.given.machine.layout().distance(home, here);
         let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
         let comes = if asleep {
-            self.stealing.moves_to_poster(&candidate, self.learned.wake_ns())
+            self.thieves.stealing.moves_to_poster(&candidate, self.placing.learned.wake_ns())
         } else {
             let wait_at_home_ns = self.core_load_of(home, at_ns).wait_ns(at_ns);
-            self.stealing.moves_to_waker(&candidate, wait_at_home_ns, self.learned.usual_steal_ns(distance))
+            self.thieves.stealing.moves_to_waker(
+                &candidate,
+                wait_at_home_ns,
+                self.placing.learned.usual_steal_ns(distance),
+            )
         };
         if comes {
             let coming = self.colors.color_mut(color);
@@ -124,16 +128,16 @@ impl<W: Watch> World<W> {
             self.lock(by, core, 0, at_ns);
         }
         let due_ns = *at_ns + gather.within_ns;
-        self.core(core).ready.wait_for_batch(number, color, due_ns);
-        self.clock.at(due_ns, Moment::Batched { core: core.0 });
+        self.core(core).queue.ready.wait_for_batch(number, color, due_ns);
+        self.time.clock.at(due_ns, Moment::Batched { core: core.0 });
         // The core must not sleep past the time at which the gathering ends.
         self.wake(core, by, at_ns);
     }
 
     /// Queues the colors whose gathering time has passed.
     pub(super) fn queue_batched(&mut self, core: CoreIndex) {
-        let mut at_ns = self.now_ns;
-        while let Some(color) = self.core(core).ready.take_batched(at_ns) {
+        let mut at_ns = self.time.now_ns;
+        while let Some(color) = self.core(core).queue.ready.take_batched(at_ns) {
             self.push_token(color, NOBODY, &mut at_ns);
         }
     }
@@ -153,8 +157,8 @@ impl<W: Watch> World<W> {
             self.lock(by, core, 0, at_ns);
         }
         let state = self.core(core);
-        state.ready.post(number, entries);
-        state.entries += entries;
+        state.queue.ready.post(number, entries);
+        state.queue.entries += entries;
         self.gauge(core);
         if by != Some(core) {
             self.wake(core, by, at_ns);
@@ -165,12 +169,12 @@ impl<W: Watch> World<W> {
     /// core for the color.
     pub(super) fn push_token(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         self.colors.color_mut(color).token = TokenPlace::Ready;
-        if self.options.ideal {
-            self.central.push_back(color);
-            let idle = self.asleep.iter().find(|core| self.cores[core.0 as usize].is_there());
+        if self.given.options.ideal {
+            self.thieves.central.push_back(color);
+            let idle = self.shown.asleep.iter().find(|core| self.cores[core.0 as usize].is_there());
             if let Some(idle) = idle {
                 self.core(idle).phase = CorePhase::Awake;
-                self.asleep.remove(idle);
+                self.shown.asleep.remove(idle);
                 self.go_on(idle, *at_ns);
             }
             return;
@@ -186,23 +190,23 @@ impl<W: Watch> World<W> {
     pub(super) fn offer(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) -> bool {
         let offered = self.colors.color(color);
         let owner = offered.core;
-        if self.stealing != Stealing::Learned
+        if self.thieves.stealing != Stealing::Learned
             || offered.is_fixed()
             || self.core(owner).phase != CorePhase::Awake
             || self.wanted_core(color).is_some()
-            || self.options.planted == Some(PlantedBug::SleepsBesideWork)
+            || self.given.options.planted == Some(PlantedBug::SleepsBesideWork)
         {
             return false;
         }
         let Some(idle) = self.nearest_asleep(owner, color) else { return false };
         let load = self.core_load_of(owner, at_ns);
-        let distance = self.machine.layout().distance(owner, idle);
+        let distance = self.given.machine.layout().distance(owner, idle);
         // The color would be the last in the queue.
         let wait_ns = load.wait_ns(at_ns) + load.backlog_ns() / 2;
         let candidate = self.candidate(color, wait_ns, distance, at_ns);
         let gives_way = by == Some(owner) && self.runs_fixed_color(owner);
-        let costs_ns = (self.learned.usual_steal_ns(distance), self.learned.wake_ns());
-        let goes = self.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        let costs_ns = (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
+        let goes = self.thieves.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
         if goes {
             let given = self.colors.color_mut(color);
             given.core = idle;
@@ -214,14 +218,14 @@ impl<W: Watch> World<W> {
 
     /// Whether a core runs a color that must stay there.
     pub(super) fn runs_fixed_color(&self, core: CoreIndex) -> bool {
-        let running = self.cores[core.0 as usize].running_color;
+        let running = self.cores[core.0 as usize].activation.color;
         running != NONE && self.colors.color(running).is_fixed()
     }
 
     /// Returns a color with more events to the queue after a run. Wakes no core, except a new core
     /// of the color.
     pub(super) fn requeue(&mut self, color: u32, core: CoreIndex, at_ns: &mut u64) {
-        if self.options.ideal {
+        if self.given.options.ideal {
             return self.push_token(color, Some(core), at_ns);
         }
         let target = self.queue_token(color, Some(core), at_ns);
@@ -240,16 +244,16 @@ impl<W: Watch> World<W> {
         }
         let (number, class) = (self.colors.color(color).number, self.class_of(color));
         let of = self.handlers_class(color);
-        let slot = self.core(target).ready.push_in(number, color, class, of, *at_ns);
+        let slot = self.core(target).queue.ready.push_in(number, color, class, of, *at_ns);
         self.gauge(target);
-        self.core(target).waiting_events += u64::from(self.colors.color(color).len);
+        self.core(target).queue.waiting_events += u64::from(self.colors.color(color).len);
         self.colors.color_mut(color).slot = slot;
         target
     }
 
     /// The class of the handler whose event was posted last to a color with events.
     pub(super) fn handlers_class(&self, color: u32) -> ClassIndex {
-        self.program.handlers[usize::from(self.colors.last_handler(color))].class
+        self.given.program.handlers[usize::from(self.colors.last_handler(color))].class
     }
 
     /// Moves a color to the core that its handler is placed on. If that core has been removed, the
@@ -267,7 +271,10 @@ impl<W: Watch> World<W> {
 
     /// Updates the worth class of a queued color whose worth has grown.
     fn reclass(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.options.ideal || self.stealing.order() == ReadyOrder::Events || !self.stealing.is_on() {
+        if self.given.options.ideal
+            || self.thieves.stealing.order() == ReadyOrder::Events
+            || !self.thieves.stealing.is_on()
+        {
             return;
         }
         let waiting = self.colors.color(color);
@@ -280,7 +287,7 @@ impl<W: Watch> World<W> {
         if let Some(by) = by {
             self.lock(by, target, 0, at_ns);
         }
-        self.core(target).ready.reclass(slot, number, class);
+        self.core(target).queue.ready.reclass(slot, number, class);
         self.gauge(target);
         self.consider_thief(color, target, by, at_ns);
     }
@@ -288,18 +295,18 @@ impl<W: Watch> World<W> {
     /// The worth class of a color for thieves; `None` if the color must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<QueuedClass> {
         let color = self.colors.color(color);
-        if !self.stealing.is_on() || color.is_fixed() {
+        if !self.thieves.stealing.is_on() || color.is_fixed() {
             return None;
         }
         let class = QueuedClass::of(color.worth_ns);
-        if self.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
+        if self.thieves.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
     }
 
     /// Wakes the color's core if that core sleeps, else a thief if that pays.
     fn tell_someone(&mut self, color: u32, target: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
         if self.core(target).phase != CorePhase::Awake {
             self.wake(target, by, at_ns);
-        } else if self.stealing.is_on() {
+        } else if self.thieves.stealing.is_on() {
             self.consider_thief(color, target, by, at_ns);
         }
     }
@@ -307,15 +314,18 @@ impl<W: Watch> World<W> {
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch
     /// `owner`.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.idle_cores(owner).is_searching || self.options.planted == Some(PlantedBug::SleepsBesideWork) {
+        if self.idle_cores(owner).is_searching
+            || self.given.options.planted == Some(PlantedBug::SleepsBesideWork)
+        {
             return;
         }
         let Some(thief) = self.nearest_asleep(owner, color) else { return };
         let load = self.core_load_of(owner, *at_ns);
-        let distance = self.machine.layout().distance(owner, thief);
+        let distance = self.given.machine.layout().distance(owner, thief);
         let candidate = self.candidate(color, load.wait_ns(*at_ns), distance, *at_ns);
-        let (steal_ns, wake_ns) = (self.learned.usual_steal_ns(distance), self.learned.wake_ns());
-        let wakes = self.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
+        let (steal_ns, wake_ns) =
+            (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
+        let wakes = self.thieves.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
         if wakes || self.needs_watcher((owner, &load), thief, *at_ns) {
             self.wake_thief(thief, by, at_ns);
         }
@@ -323,7 +333,7 @@ impl<W: Watch> World<W> {
 
     /// Wakes a sleeping core to watch a core that keeps a color, if no core watches yet.
     pub(super) fn consider_watch(&mut self, owner: CoreIndex, at_ns: &mut u64) {
-        let mut neighbours = self.machine.layout().neighbours(owner).iter().copied();
+        let mut neighbours = self.given.machine.layout().neighbours(owner).iter().copied();
         let Some(watcher) = neighbours.find(|&core| self.is_asleep(core)) else { return };
         let load = self.core_load_of(owner, *at_ns);
         if self.needs_watcher((owner, &load), watcher, *at_ns) {
@@ -332,22 +342,22 @@ impl<W: Watch> World<W> {
     }
 
     fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
-        if self.asleep.is_empty() {
+        if self.shown.asleep.is_empty() {
             return None;
         }
-        let mut neighbours = self.machine.layout().neighbours(target).iter().copied();
+        let mut neighbours = self.given.machine.layout().neighbours(target).iter().copied();
         neighbours.find(|&core| self.is_asleep(core) && self.may_run(color, core))
     }
 
     /// Whether a core sleeps that the machine still has.
     pub(super) fn is_asleep(&self, core: CoreIndex) -> bool {
-        self.asleep.contains(core) && self.cores[core.0 as usize].is_there()
+        self.shown.asleep.contains(core) && self.cores[core.0 as usize].is_there()
     }
 
     /// Whether a color may move to this core.
     pub(super) fn may_run(&self, color: u32, core: CoreIndex) -> bool {
         let color = self.colors.color(color);
-        let apart = self.options.policy.keeps_apart(self.machine.layout(), color.core, core);
+        let apart = self.given.options.policy.keeps_apart(self.given.machine.layout(), color.core, core);
         !apart && color.placement.allows(core)
     }
 
@@ -364,8 +374,8 @@ impl<W: Watch> World<W> {
         StealCandidate {
             queued_ns: waiting.worth_ns,
             wait_ns,
-            penalty_ns: self.learned.penalty_ns(handler, distance),
-            known_penalty_ns: self.learned.known_penalty_ns(handler, distance),
+            penalty_ns: self.placing.learned.penalty_ns(handler, distance),
+            known_penalty_ns: self.placing.learned.known_penalty_ns(handler, distance),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
     }
@@ -373,13 +383,13 @@ impl<W: Watch> World<W> {
     /// The hint of a core: the present hint, or with stale hints an older one.
     pub(super) fn core_load_of(&self, core: CoreIndex, at_ns: u64) -> CoreLoad {
         let state = &self.cores[core.0 as usize];
-        if self.stale_ns == 0 {
+        if self.faults.stale_ns == 0 {
             return state.core_load();
         }
-        if at_ns >= state.published.get().0 + self.stale_ns {
-            state.published.set((at_ns, state.core_load()));
+        if at_ns >= state.hint.published.get().0 + self.faults.stale_ns {
+            state.hint.published.set((at_ns, state.core_load()));
         }
-        state.published.get().1
+        state.hint.published.get().1
     }
 
     /// Wakes a sleeping core.
@@ -390,11 +400,11 @@ impl<W: Watch> World<W> {
         let late_ns = if *at_ns < asleep_ns { asleep_ns - *at_ns } else { self.wake_ns(core) };
         let called_ns = *at_ns;
         if let Some(by) = by {
-            *at_ns += self.machine.costs.wake_call_ns;
+            *at_ns += self.given.machine.costs.wake_call_ns;
             self.core(by).counts.wakes += 1;
         }
         let resumes_ns = *at_ns + late_ns;
-        self.learned.observe_wake(core, resumes_ns - called_ns);
+        self.placing.learned.observe_wake(core, resumes_ns - called_ns);
         self.unpark(core, asleep_ns, resumes_ns);
         self.go_on(core, resumes_ns);
     }
@@ -403,9 +413,9 @@ impl<W: Watch> World<W> {
     pub(super) fn unpark(&mut self, core: CoreIndex, asleep_ns: u64, at_ns: u64) {
         let state = self.core(core);
         state.phase = CorePhase::Awake;
-        state.woken = true;
-        state.looked_ns = at_ns;
-        self.asleep.remove(core);
+        state.idleness.woken = true;
+        state.pace.looked_ns = at_ns;
+        self.shown.asleep.remove(core);
         let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
@@ -414,22 +424,22 @@ impl<W: Watch> World<W> {
             idle_cores.watcher = None;
             idle_cores.duty = Some(core);
         }
-        self.watch.note(Note::Unparked { at_ns, core });
+        self.output.watch.note(Note::Unparked { at_ns, core });
     }
 
     /// Takes the lock of a core's queue. The time includes the lock's cache line, the wait for the
     /// holder, and `hold_ns` beyond the usual time.
     pub(super) fn lock(&mut self, by: CoreIndex, of: CoreIndex, hold_ns: u64, at_ns: &mut u64) {
-        if self.options.ideal {
+        if self.given.options.ideal {
             return;
         }
-        let lock = self.locks[of.0 as usize];
+        let lock = self.shown.locks[of.0 as usize];
         let from = lock.holder.unwrap_or(of);
-        let transfer_ns = self.move_line(by, self.machine.layout().distance(by, from));
+        let transfer_ns = self.move_line(by, self.given.machine.layout().distance(by, from));
         let starts_ns = (*at_ns).max(lock.free_ns);
         self.core(by).counts.lock_ns += starts_ns - *at_ns;
-        *at_ns = starts_ns + transfer_ns + self.machine.costs.lock_ns + hold_ns;
-        self.locks[of.0 as usize] = SimLock { free_ns: *at_ns, holder: Some(by) };
+        *at_ns = starts_ns + transfer_ns + self.given.machine.costs.lock_ns + hold_ns;
+        self.shown.locks[of.0 as usize] = SimLock { free_ns: *at_ns, holder: Some(by) };
     }
 
     /// Moves one of the runtime's cache lines to a core over this distance, and returns the time.
@@ -438,7 +448,7 @@ impl<W: Watch> World<W> {
         if distance > Distance::L3 {
             self.core(core).counts.runtime_lines_milli += 1_000;
         }
-        self.machine.costs.line_ns(distance)
+        self.given.machine.costs.line_ns(distance)
     }
 
     /// As [`Self::move_line`], for `lines_milli` thousandths of a line.
@@ -446,12 +456,12 @@ impl<W: Watch> World<W> {
         if distance > Distance::L3 {
             self.core(core).counts.runtime_lines_milli += lines_milli;
         }
-        self.machine.costs.lines_ns(lines_milli, distance)
+        self.given.machine.costs.lines_ns(lines_milli, distance)
     }
 
     /// Posts an event after its wait has ended.
     pub(super) fn deliver(&mut self, event: u32) {
-        let mut at_ns = self.now_ns;
+        let mut at_ns = self.time.now_ns;
         self.post(event, NOBODY, &mut at_ns);
     }
 
@@ -463,22 +473,22 @@ impl<W: Watch> World<W> {
     /// The color of an event of this handler.
     pub(super) fn color_for(&mut self, handler: u16, request: u32, by: Option<CoreIndex>) -> u32 {
         use crate::workload::Coloring;
-        let described = &self.program.handlers[usize::from(handler)];
-        let placed = self.control.as_ref().is_some_and(|control| control.is_unit(handler));
+        let described = &self.given.program.handlers[usize::from(handler)];
+        let placed = self.placing.control.as_ref().is_some_and(|control| control.is_unit(handler));
         let leader = described.follows;
         match if placed { Coloring::Handler } else { described.coloring } {
             Coloring::Handler => {
-                if self.handler_colors[usize::from(handler)] == NONE {
-                    let core = self.control.as_ref().and_then(|control| control.core_of(handler));
-                    self.handler_colors[usize::from(handler)] = self.make_follower(core, leader, by);
+                if self.objects.handler_colors[usize::from(handler)] == NONE {
+                    let core = self.placing.control.as_ref().and_then(|control| control.core_of(handler));
+                    self.objects.handler_colors[usize::from(handler)] = self.make_follower(core, leader, by);
                 }
-                self.handler_colors[usize::from(handler)]
+                self.objects.handler_colors[usize::from(handler)]
             }
             Coloring::Serial => {
-                if self.serial_color == NONE {
-                    self.serial_color = self.make_color(None, Placement::Any, by);
+                if self.objects.serial_color == NONE {
+                    self.objects.serial_color = self.make_color(None, Placement::Any, by);
                 }
-                self.serial_color
+                self.objects.serial_color
             }
             Coloring::Event => {
                 let color = self.make_follower(None, leader, by);
@@ -513,14 +523,14 @@ impl<W: Watch> World<W> {
         by: Option<CoreIndex>,
     ) -> u32 {
         let placement = match by {
-            Some(maker) if self.options.instance_per_node && placement == Placement::Any => {
-                let layout = self.machine.layout();
+            Some(maker) if self.given.options.instance_per_node && placement == Placement::Any => {
+                let layout = self.given.machine.layout();
                 let own = layout.indices().filter(|&core| layout.node(core) == layout.node(maker));
                 Placement::Cores(std::sync::Arc::new(own.collect()))
             }
             _ => placement,
         };
-        let (policy, cores) = (&self.options.policy, self.cores.len());
+        let (policy, cores) = (&self.given.options.policy, self.cores.len());
         let place = |made: u64| core.unwrap_or_else(|| policy.place(|| made, &placement, by, cores));
         self.colors.make(place, placement.clone())
     }

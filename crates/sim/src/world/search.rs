@@ -28,7 +28,7 @@ const FURTHER_LINES_MILLI: u64 = 2_000;
 impl<W: Watch> World<W> {
     /// Searches for a color to steal. A stolen color goes into the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
-        let (began_ns, stealing) = (*at_ns, self.stealing);
+        let (began_ns, stealing) = (*at_ns, self.thieves.stealing);
         let others_search = std::mem::take(&mut self.idle_cores_mut(thief).is_searching);
         self.free_caught(thief, at_ns);
         let found =
@@ -36,14 +36,14 @@ impl<W: Watch> World<W> {
         let state = self.core(thief);
         state.counts.search_ns += *at_ns - began_ns;
         if found {
-            state.looked_in_vain = 0;
+            state.idleness.looked_in_vain = 0;
             self.idle_cores_mut(thief).end_duty(thief);
             self.call_another(thief, at_ns);
         } else {
-            if stealing.spins(state.looked_in_vain) && !others_search {
-                state.lingers_until_ns = *at_ns + SPIN_NS;
+            if stealing.spins(state.idleness.looked_in_vain) && !others_search {
+                state.idleness.lingers_until_ns = *at_ns + SPIN_NS;
             }
-            state.looked_in_vain = state.looked_in_vain.saturating_add(1);
+            state.idleness.looked_in_vain = state.idleness.looked_in_vain.saturating_add(1);
             state.counts.vain_searches += 1;
         }
     }
@@ -52,7 +52,7 @@ impl<W: Watch> World<W> {
     /// watches. So cores wake one after the other while each finds work. Called after a successful
     /// search, and by a core that gives up the duty to watch.
     pub(super) fn call_another(&mut self, by: CoreIndex, at_ns: &mut u64) {
-        let planted = self.options.planted == Some(PlantedBug::SleepsBesideWork);
+        let planted = self.given.options.planted == Some(PlantedBug::SleepsBesideWork);
         if planted || !self.anything_stealable(by) && !self.anything_unwatched(by) {
             return;
         }
@@ -63,40 +63,40 @@ impl<W: Watch> World<W> {
     }
 
     fn anything_stealable(&self, thief: CoreIndex) -> bool {
-        self.giving.iter().any(|giver| giver != thief && self.is_victim(thief, giver))
+        self.shown.giving.iter().any(|giver| giver != thief && self.is_victim(thief, giver))
     }
 
     /// The other cores, nearest first. With an instance per node, only the cores of the thief's
     /// node.
     fn victims(&self, thief: CoreIndex) -> impl Iterator<Item = CoreIndex> {
-        let neighbours = self.machine.layout().neighbours(thief).iter().copied();
+        let neighbours = self.given.machine.layout().neighbours(thief).iter().copied();
         neighbours.filter(move |&victim| self.is_victim(thief, victim))
     }
 
     pub(super) fn is_victim(&self, thief: CoreIndex, other: CoreIndex) -> bool {
-        let layout = self.machine.layout();
-        !self.options.instance_per_node || layout.node(other) == layout.node(thief)
+        let layout = self.given.machine.layout();
+        !self.given.options.instance_per_node || layout.node(other) == layout.node(thief)
     }
 
     fn visit_all(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
-        if self.stealing.prefers_near() {
+        if self.thieves.stealing.prefers_near() {
             return self.visit_nearest(thief, at_ns);
         }
-        let busiest = self.victims(thief).max_by_key(|victim| self.loads[victim.0 as usize].stealable);
+        let busiest = self.victims(thief).max_by_key(|victim| self.shown.loads[victim.0 as usize].stealable);
         // The thief reads the hint of every other core once, to find the busiest.
-        *at_ns += self.victims[thief.0 as usize].all_ns;
+        *at_ns += self.thieves.victims[thief.0 as usize].all_ns;
         let Some(victim) = busiest else { return false };
-        let distance = self.machine.layout().distance(thief, victim);
-        let steal_ns = self.learned.steal_ns(thief, distance);
+        let distance = self.given.machine.layout().distance(thief, victim);
+        let steal_ns = self.placing.learned.steal_ns(thief, distance);
         self.tries(thief, victim, (distance, steal_ns), at_ns)
             && self.visit(thief, victim, (distance, steal_ns), at_ns)
     }
 
     fn visit_nearest(&mut self, thief: CoreIndex, at_ns: &mut u64) -> bool {
         // Taken out of the world, because a visit changes the world.
-        let victims = std::mem::take(&mut self.victims[thief.0 as usize]);
+        let victims = std::mem::take(&mut self.thieves.victims[thief.0 as usize]);
         let found = self.visit_in_order(thief, &victims, at_ns);
-        self.victims[thief.0 as usize] = victims;
+        self.thieves.victims[thief.0 as usize] = victims;
         found
     }
 
@@ -105,11 +105,15 @@ impl<W: Watch> World<W> {
         for run in victims.runs() {
             // A core without stealable colors costs the thief a look and the simulation nothing.
             // With stale hints, the simulation must look up every hint.
-            let mut members = run.members(if self.stale_ns == 0 { &self.giving } else { &self.everyone });
+            let mut members = run.members(if self.faults.stale_ns == 0 {
+                &self.shown.giving
+            } else {
+                &self.shown.everyone
+            });
             if members == 0 {
                 continue;
             }
-            let steal_ns = self.learned.steal_ns(thief, run.distance);
+            let steal_ns = self.placing.learned.steal_ns(thief, run.distance);
             while let Some((victim, upto_ns)) = run.next(&mut members) {
                 *at_ns += upto_ns - std::mem::replace(&mut looked_ns, upto_ns);
                 if self.tries(thief, victim, (run.distance, steal_ns), at_ns)
@@ -125,7 +129,11 @@ impl<W: Watch> World<W> {
 
     /// The hint of another core at the end of that core's last step, or an older hint.
     fn seen(&self, victim: CoreIndex, at_ns: u64) -> CoreLoad {
-        if self.stale_ns == 0 { self.loads[victim.0 as usize] } else { self.core_load_of(victim, at_ns) }
+        if self.faults.stale_ns == 0 {
+            self.shown.loads[victim.0 as usize]
+        } else {
+            self.core_load_of(victim, at_ns)
+        }
     }
 
     /// Whether the victim's hint promises a color and the victim's lock is free. A thief does not
@@ -138,11 +146,12 @@ impl<W: Watch> World<W> {
         at_ns: &mut u64,
     ) -> bool {
         if !self.is_victim(thief, victim)
-            || !self.stealing.may_pay(&self.seen(victim, *at_ns), *at_ns, steal_ns)
+            || !self.thieves.stealing.may_pay(&self.seen(victim, *at_ns), *at_ns, steal_ns)
         {
             return false;
         }
-        let is_taken = self.locks[victim.0 as usize].free_ns > *at_ns && !self.options.waits_for_locks;
+        let is_taken =
+            self.shown.locks[victim.0 as usize].free_ns > *at_ns && !self.given.options.waits_for_locks;
         if is_taken {
             *at_ns += self.move_line(thief, distance);
         }
@@ -151,8 +160,8 @@ impl<W: Watch> World<W> {
 
     /// The victims of a thief, with the time of each look.
     pub(super) fn victims_of(&self, thief: CoreIndex) -> Victims {
-        let costs = &self.machine.costs;
-        Victims::new(self.machine.layout(), thief, |victim, distance| {
+        let costs = &self.given.machine.costs;
+        Victims::new(self.given.machine.layout(), thief, |victim, distance| {
             let is_victim = self.is_victim(thief, victim);
             if is_victim { costs.search_ns + costs.lines_ns(1_000, distance) } else { 0 }
         })
@@ -170,22 +179,22 @@ impl<W: Watch> World<W> {
         let began_ns = *at_ns;
         let load = self.seen(victim, began_ns);
         self.take(thief, victim, (distance, steal_ns), &load, at_ns);
-        if self.steal_batch.is_empty() {
+        if self.thieves.steal_batch.is_empty() {
             return false;
         }
-        let colors = self.steal_batch.len() as u64;
+        let colors = self.thieves.steal_batch.len() as u64;
         self.lock(thief, thief, 0, at_ns);
-        let mut steal_batch = std::mem::take(&mut self.steal_batch);
+        let mut steal_batch = std::mem::take(&mut self.thieves.steal_batch);
         for Stolen { token: color, entries, .. } in steal_batch.drain(..) {
             self.receive(thief, victim, color, entries, began_ns, *at_ns);
         }
-        self.steal_batch = steal_batch;
+        self.thieves.steal_batch = steal_batch;
         self.gauge(thief);
         let took_ns = *at_ns - began_ns;
         let counts = &mut self.core(thief).counts;
         counts.steals += colors;
         counts.steal_ns += took_ns;
-        self.learned.observe_steal(thief, distance, took_ns / colors);
+        self.placing.learned.observe_steal(thief, distance, took_ns / colors);
         true
     }
 
@@ -200,29 +209,29 @@ impl<W: Watch> World<W> {
         at_ns: &mut u64,
     ) {
         let began_ns = *at_ns;
-        let scanned = self.cores[victim.0 as usize].entries as u64;
+        let scanned = self.cores[victim.0 as usize].queue.entries as u64;
         let wait_ns = load.wait_ns(began_ns);
         let mut worth_ns = 0u64;
-        while self.steal_batch.len() < STEAL_BATCH_MAX
+        while self.thieves.steal_batch.len() < STEAL_BATCH_MAX
             && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns)
         {
-            self.core(victim).entries -= stolen.entries;
+            self.core(victim).queue.entries -= stolen.entries;
             worth_ns += self.colors.color(stolen.token).worth_ns;
-            self.steal_batch.push(stolen);
-            if worth_ns >= self.stealing.amount_ns(load.backlog_ns(), worth_ns) {
+            self.thieves.steal_batch.push(stolen);
+            if worth_ns >= self.thieves.stealing.amount_ns(load.backlog_ns(), worth_ns) {
                 break;
             }
         }
-        if !self.steal_batch.is_empty() {
+        if !self.thieves.steal_batch.is_empty() {
             self.gauge(victim);
         }
-        let costs = &self.machine.costs;
-        let looked = if self.stealing.order() == ReadyOrder::Events {
+        let costs = &self.given.machine.costs;
+        let looked = if self.thieves.stealing.order() == ReadyOrder::Events {
             scanned * costs.scan_lines_milli
         } else {
             1_000
         };
-        let moved = match self.steal_batch.len() as u64 {
+        let moved = match self.thieves.steal_batch.len() as u64 {
             0 => 0,
             colors => costs.steal_lines_milli + (colors - 1) * FURTHER_LINES_MILLI,
         };
@@ -239,27 +248,27 @@ impl<W: Watch> World<W> {
         wait_ns: u64,
         at_ns: u64,
     ) -> Option<Stolen<u32>> {
-        let stealing: Stealing = self.stealing;
-        let victims_events = self.cores[victim.0 as usize].waiting_events;
+        let stealing: Stealing = self.thieves.stealing;
+        let victims_events = self.cores[victim.0 as usize].queue.waiting_events;
         // The cores are taken out of the world, because the queue asks the world about its colors.
         let mut cores = std::mem::take(&mut self.cores);
-        let stolen = cores[victim.0 as usize].ready.steal(|&color| {
+        let stolen = cores[victim.0 as usize].queue.ready.steal(|&color| {
             let candidate = self.candidate(color, wait_ns, distance, at_ns);
             self.may_run(color, thief)
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
-                    || self.learned.explores(thief, &candidate, (distance, steal_ns), at_ns))
+                    || self.placing.learned.explores(thief, &candidate, (distance, steal_ns), at_ns))
         });
         self.cores = cores;
         let stolen = stolen?;
-        self.core(victim).waiting_events -= u64::from(self.colors.color(stolen.token).len);
+        self.core(victim).queue.waiting_events -= u64::from(self.colors.color(stolen.token).len);
         Some(stolen)
     }
 
     /// Thieves of the source documents leave a color that holds half of the victim's events,
     /// because that steal would only move the load.
     fn leaves_enough(&self, color: u32, victims_events: u64) -> bool {
-        !self.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < victims_events
+        !self.given.options.leaves_half || 2 * u64::from(self.colors.color(color).len) < victims_events
     }
 
     /// Gives a stolen color to the thief.
@@ -280,30 +289,30 @@ impl<W: Watch> World<W> {
         let (number, len) = (taken.number, u64::from(taken.len));
         let (class, of) = (self.class_of(color), self.handlers_class(color));
         let state = self.core(thief);
-        state.ready.post(number, entries);
-        state.entries += entries;
-        let slot = state.ready.push_in(number, color, class, of, until_ns);
-        state.waiting_events += len;
+        state.queue.ready.post(number, entries);
+        state.queue.entries += entries;
+        let slot = state.queue.ready.push_in(number, color, class, of, until_ns);
+        state.queue.waiting_events += len;
         self.colors.color_mut(color).slot = slot;
         let note = Note::Stole { at_ns: began_ns, until_ns, thief, victim, color: number };
-        self.watch.note(note);
+        self.output.watch.note(note);
     }
 
     /// Puts a core to sleep that found no work, unless the core still spins or lingers.
     pub(super) fn sleep(&mut self, core: CoreIndex, at_ns: u64) {
-        let spin_ns = self.options.spin_ns;
+        let spin_ns = self.given.options.spin_ns;
         let state = self.core(core);
-        state.turn.polled();
-        let since_ns = *state.idle_since_ns.get_or_insert(at_ns);
-        if self.stealing.is_on() && at_ns < since_ns + spin_ns && self.core(core).is_there() {
+        state.pace.turn.polled();
+        let since_ns = *state.idleness.idle_since_ns.get_or_insert(at_ns);
+        if self.thieves.stealing.is_on() && at_ns < since_ns + spin_ns && self.core(core).is_there() {
             let step_ns = (spin_ns / 64).clamp(SPIN_STEP_NS.0, SPIN_STEP_NS.1);
             return self.go_on(core, at_ns + step_ns);
         }
         let state = self.core(core);
-        if at_ns < state.lingers_until_ns {
+        if at_ns < state.idleness.lingers_until_ns {
             let is_there = state.is_there();
             // New work in the core's own queue ends the search.
-            state.woken = is_there;
+            state.idleness.woken = is_there;
             self.idle_cores_mut(core).is_searching = is_there;
             if is_there {
                 return self.go_on(core, at_ns + SPIN_STEP_NS.0);
@@ -314,40 +323,41 @@ impl<W: Watch> World<W> {
 
     /// Puts a core to sleep. The core may become the watcher.
     pub(super) fn park(&mut self, core: CoreIndex, at_ns: u64) {
-        let park_ns = if self.options.ideal { 0 } else { self.machine.costs.park_ns };
+        let park_ns = if self.given.options.ideal { 0 } else { self.given.machine.costs.park_ns };
         let asleep_ns = at_ns + park_ns;
         let state = self.core(core);
         state.phase = CorePhase::Parked { asleep_ns };
         state.counts.parks += 1;
-        self.clock.rest(core);
-        self.asleep.insert(core);
-        self.watch.note(Note::Parked { at_ns, core });
+        self.time.clock.rest(core);
+        self.shown.asleep.insert(core);
+        self.output.watch.note(Note::Parked { at_ns, core });
         self.watch_over(core, asleep_ns);
     }
 
     /// Makes the core its node's watcher if the node has no watcher and a core is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
         let is_watched = self.idle_cores(core).watcher.is_some();
-        if self.stealing != Stealing::Learned
+        if self.thieves.stealing != Stealing::Learned
             || is_watched
-            || self.options.planted.is_some()
-            || self.core(core).is_gone
+            || self.given.options.planted.is_some()
+            || self.core(core).faults.is_gone
         {
             return;
         }
-        let looked = self.core(core).looked_in_vain;
+        let looked = self.core(core).idleness.looked_in_vain;
         let due_ns = |busy: CoreIndex| {
             let load = self.core_load_of(busy, asleep_ns);
-            let steal_ns = self.learned.steal_ns(core, self.machine.layout().distance(busy, core));
-            self.stealing.look_again_ns(&load, asleep_ns, steal_ns, looked)
+            let steal_ns =
+                self.placing.learned.steal_ns(core, self.given.machine.layout().distance(busy, core));
+            self.thieves.stealing.look_again_ns(&load, asleep_ns, steal_ns, looked)
         };
         // Also watches nodes without a watcher.
         let others = |other: &CoreIndex| *other != core && self.idle_cores(*other).watcher.is_none();
-        let soonest = match self.stale_ns {
+        let soonest = match self.faults.stale_ns {
             // Without a running core, nothing is due.
-            0 => self.busy.iter().filter(others).filter_map(due_ns).min(),
+            0 => self.shown.busy.iter().filter(others).filter_map(due_ns).min(),
             // Stale hints may show a core as busy that is not, so every hint is read.
-            _ => self.machine.layout().indices().filter(others).filter_map(due_ns).min(),
+            _ => self.given.machine.layout().indices().filter(others).filter_map(due_ns).min(),
         };
         // A core that was called watches once, even if no other core runs, because no core is
         // called again so soon.
