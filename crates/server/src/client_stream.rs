@@ -144,6 +144,18 @@ impl ClientStream {
         self.tcp.sent()
     }
 
+    /// Gives back the buffer of the last send, once the kernel has taken every byte, and returns
+    /// whether that was so. An idle connection would keep up to [`ENCRYPTED_AT_ONCE`] bytes.
+    pub(crate) fn drop_sent(&self, context: &mut Context<'_>) -> io::Result<bool> {
+        match self.tcp.poll_sent(context)? {
+            Poll::Ready(buffer) => {
+                keep_spare(buffer);
+                Ok(true)
+            }
+            Poll::Pending => Ok(false),
+        }
+    }
+
     /// Returns the socket if the connection is idle. A connection through TLS stays on its core.
     pub(crate) async fn release(&mut self) -> io::Result<Option<OwnedFd>> {
         if self.is_secure() { Ok(None) } else { self.tcp.release().await }

@@ -432,10 +432,9 @@ impl Connection {
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
         let (timeouts, has_shelf) =
             core_context::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
-        // The state of TLS is in this core's memory.
-        let rests = has_shelf && !self.stream.is_secure();
+        let rests = self.stream.is_secure() || has_shelf && !self.has_announced_client();
         let allowed = match waiting_for {
-            WaitingFor::NextRequest if rests && !self.has_announced_client() => {
+            WaitingFor::NextRequest if rests => {
                 return self.wait_to_park(timeouts.keep_alive);
             }
             WaitingFor::NextRequest => timeouts.keep_alive,

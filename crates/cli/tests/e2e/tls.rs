@@ -46,6 +46,7 @@ on_both!(
     heads_and_ranges_are_exact,
     cut_answer_has_no_end_of_tls,
     failed_handshakes_leave_no_descriptor,
+    keep_alive_timeout_closes_idle_tls_connection,
 );
 
 /// A self-signed certificate with a P-256 key.
@@ -629,6 +630,63 @@ fn status_of(site: &TestSite) -> String {
     let status =
         vermeil(&["status", "--control", control.to_str().expect("text")]).output().expect("it runs");
     String::from_utf8_lossy(&status.stdout).into_owned()
+}
+
+/// The time is longer than the time after which the connection gives its buffer back.
+fn keep_alive_timeout_closes_idle_tls_connection(io: Io) {
+    let site = TestSite::new();
+    site.write("large", &noise(7, 1_000_000));
+    let (server, certificate) = start(io, &site, "[timeouts]\nkeep_alive = \"1300ms\"");
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut idle = client(secure_addr(&server), &config, "a.example");
+    idle.write_all(b"GET /large HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    // Without the end of TLS this is an error, because the client has no other sign of the end.
+    let _ = idle.read_to_end(&mut answer);
+    assert_eq!(body(&answer).len(), 1_000_000);
+    server.stops_clean();
+}
+
+/// A connection whose buffer went back still answers.
+#[test]
+fn request_after_rest_is_answered_over_tls() {
+    let site = TestSite::new();
+    let (server, certificate) = start(Io::usual(), &site, "[timeouts]\nheader = \"1200ms\"");
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut resting = client(secure_addr(&server), &config, "a.example");
+    let ask = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    resting.write_all(ask).expect("sent");
+    resting.read_exact(&mut [0; 12]).expect("an answer");
+    // The end of a connection without a handshake shows that the other connection rests.
+    let mut silent = TcpStream::connect(secure_addr(&server)).expect("connected");
+    let _ = silent.read_to_end(&mut Vec::new());
+    let answer = get(&mut resting, "/");
+    assert!(answer.windows(12).any(|part| part == b"HTTP/1.1 200"));
+    server.stops_clean();
+}
+
+#[test]
+fn injector_resumes_sessions_and_counts_handshakes() {
+    let site = TestSite::new();
+    let (server, _) = start(Io::usual(), &site, "");
+    let addr = secure_addr(&server).to_string();
+    let url = format!("https://a.example:{}/", secure_addr(&server).port());
+    let ca = site.outside("a.crt");
+    let args =
+        ["load", &url, "--address", &addr, "--ca", ca.to_str().expect("text"), "--no-keepalive", "-c", "1"];
+    let handshakes = |more: &[&str]| -> Vec<u64> {
+        let output = vermeil(&args).args(["-n", "20"]).args(more).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text
+            .lines()
+            .find(|line| line.contains("handshakes"))
+            .unwrap_or_else(|| panic!("no handshakes: {text} {}", String::from_utf8_lossy(&output.stderr)));
+        line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    assert_eq!(handshakes(&[]), [20, 0]);
+    let [full, resumed] = handshakes(&["--resume"])[..] else { panic!("two counts") };
+    assert!(full <= 1 && full + resumed == 20, "{full} {resumed}");
+    server.stops_clean();
 }
 
 #[test]

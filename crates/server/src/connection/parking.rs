@@ -6,8 +6,9 @@
 //! its socket. After a while the connection leaves the driver for the shelf. This task takes the
 //! connection back when the core learns of the next request. If this core is stuck, another core
 //! may take the connection instead (`stall_rescue.rs`). The task keeps its place and its time
-//! limit meanwhile, and ends when it finds the socket gone. Tested through the binary
-//! (`crates/cli/tests/e2e/rest.rs`).
+//! limit meanwhile, and ends when it finds the socket gone. A connection through TLS stays in the
+//! driver, because its keys are in this core's memory, and gives back its buffer. Tested through
+//! the binary (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
 use crate::{client_stream::ClientStream, core_context, exchange::Lost};
@@ -40,6 +41,15 @@ impl Connection {
     /// # Errors
     /// Another core has taken the connection.
     pub(super) async fn rest(&mut self, allowed: Duration) -> Result<Option<Duration>, Lost> {
+        if self.stream.is_secure() {
+            // The state of TLS stays in this core's memory, without the buffer of the last answer.
+            let is_sent = poll_fn(|context| Poll::Ready(self.stream.drop_sent(context))).await?;
+            if !is_sent {
+                return Ok(self.wait_to_park(allowed));
+            }
+            self.limit.set(allowed);
+            return Ok(None);
+        }
         let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_park(allowed)) };
         self.limit.set(allowed);
         let Some(shelf) = core_context::with(|local| local.sockets.shelf.clone()) else {
