@@ -179,6 +179,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--no-keepalive', '--no-keepalive', [CompletionResultType]::ParameterName, 'A new connection for each request')
             [CompletionResult]::new('--http2', '--http2', [CompletionResultType]::ParameterName, 'Use HTTP/2: negotiated in the handshake with https, from the first byte with http')
             [CompletionResult]::new('--insecure', '--insecure', [CompletionResultType]::ParameterName, 'Accept every certificate of an https server')
+            [CompletionResult]::new('--resume', '--resume', [CompletionResultType]::ParameterName, 'Resume TLS sessions of earlier connections, if the server allows that')
             [CompletionResult]::new('--find-max', '--find-max', [CompletionResultType]::ParameterName, 'Search the highest number of users that holds the quality of service, in runs with more and fewer users')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'No live line')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No live line')

@@ -770,7 +770,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__load)
-            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --http2 --insecure --ca --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --agents --agents-wait --json --html --csv --openmetrics --fail-if --quiet --help agent files backend report help"
+            opts="-c -H -X -d -n -q -h --connections --cores --io --seed --no-keepalive --pipeline --http2 --insecure --ca --resume --header --method --body --timeout --duration --requests --think --rate --arrivals --compress --ramp-up --warm-up --ramp-down --good --tolerable --good-share --tolerable-share --failed-share --good-rate --tolerable-rate --find-max --users-from --users-max --precision --confirm --address --choice --agents --agents-wait --json --html --csv --openmetrics --fail-if --quiet --help agent files backend report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

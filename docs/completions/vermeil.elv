@@ -171,6 +171,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --no-keepalive 'A new connection for each request'
             cand --http2 'Use HTTP/2: negotiated in the handshake with https, from the first byte with http'
             cand --insecure 'Accept every certificate of an https server'
+            cand --resume 'Resume TLS sessions of earlier connections, if the server allows that'
             cand --find-max 'Search the highest number of users that holds the quality of service, in runs with more and fewer users'
             cand -q 'No live line'
             cand --quiet 'No live line'

@@ -167,6 +167,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l no-keepalive -d 'A new connection for each request'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l http2 -d 'Use HTTP/2: negotiated in the handshake with https, from the first byte with http'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l insecure -d 'Accept every certificate of an https server'
+complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l resume -d 'Resume TLS sessions of earlier connections, if the server allows that'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -l find-max -d 'Search the highest number of users that holds the quality of service, in runs with more and fewer users'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s q -l quiet -d 'No live line'
 complete -c vermeil -n "__fish_vermeil_using_subcommand load; and not __fish_seen_subcommand_from agent files backend report help" -s h -l help -d 'Print help (see more with \'--help\')'

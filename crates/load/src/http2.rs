@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
+use rustls::HandshakeKind;
 
 use crate::fault::{ExchangeFailure, Fault, StopReason};
 use crate::stream::{CountedStream, Dial, LoadStream};
@@ -30,6 +31,8 @@ const HEAD_BYTES_MAX: u32 = 64 * 1024;
 pub(crate) struct Http2 {
     sender: SendRequest<Bytes>,
     connection: Connection<CountedStream, Bytes>,
+    /// How the TLS handshake ended; `None` over plain TCP.
+    handshake_kind: Option<HandshakeKind>,
     /// Whether the connection has ended.
     has_ended: bool,
     /// Received bytes, frame headers included.
@@ -65,6 +68,7 @@ impl Http2 {
     pub(crate) async fn open(addr: SocketAddr, dial: &Dial) -> Result<Self, ExchangeFailure> {
         let received = Arc::new(AtomicU64::new(0));
         let (stream, _) = LoadStream::open(addr, dial).await?;
+        let handshake_kind = stream.handshake_kind();
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
@@ -73,6 +77,7 @@ impl Http2 {
         Ok(Self {
             sender,
             connection,
+            handshake_kind,
             has_ended: false,
             received,
             counted: 0,
@@ -81,6 +86,11 @@ impl Http2 {
             cut_status: None,
             streams: Vec::new(),
         })
+    }
+
+    /// How the TLS handshake ended; `None` over plain TCP.
+    pub(crate) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        self.handshake_kind
     }
 
     /// The status of a cut answer, and the received bytes that belong to no complete answer.

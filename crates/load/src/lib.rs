@@ -51,6 +51,6 @@ pub use search::{SearchOptions, search};
 pub use simple::run_simple;
 pub use targets::{Set, SetChoice};
 pub use threshold::{Threshold, ThresholdError};
-pub use tls_verify::TlsVerify;
+pub use tls_verify::{TlsSessions, TlsVerify};
 pub use url::{Scheme, Url, UrlError};
 pub use verdict::{Gates, ValidityWarning};

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustls::HandshakeKind;
 use vermeil::Sleep;
 
 use crate::fault::{ExchangeFailure, Fault};
@@ -107,6 +108,11 @@ impl LoadLink {
             round_trip,
             ended_in_order: false,
         })
+    }
+
+    /// How the TLS handshake ended; `None` over plain TCP.
+    pub(crate) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        self.stream.handshake_kind()
     }
 
     /// The moment at which the connection of a failed request ended. An orderly end (FIN) followed

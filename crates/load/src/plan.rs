@@ -11,7 +11,7 @@ use crate::pace::{Arrivals, Think};
 use crate::protocol::Protocol;
 use crate::quality::Quality;
 use crate::targets::{Set, SetChoice};
-use crate::tls_verify::TlsVerify;
+use crate::tls_verify::{TlsSessions, TlsVerify};
 use crate::url::Url;
 use crate::wire::{LoadRequest, Reuse};
 
@@ -74,6 +74,9 @@ pub struct CommonOptions {
     pub phases: Phases,
     /// The trusted certificates over TLS.
     pub tls_verify: TlsVerify,
+    /// The handshakes over TLS.
+    #[serde(default)]
+    pub tls_sessions: TlsSessions,
     /// The cpus of the run, a core each. Empty: all cpus that the process may use. Set by each
     /// machine.
     #[serde(skip)]
@@ -128,6 +131,7 @@ impl Default for CommonOptions {
             timeout: Duration::from_secs(10),
             phases: Phases::window(Duration::from_secs(10)),
             tls_verify: TlsVerify::System,
+            tls_sessions: TlsSessions::Full,
             cpus: Vec::new(),
             io: IoChoice::Auto,
             begins: None,

@@ -226,7 +226,7 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls_verify::TlsVerify;
+    use crate::tls_verify::{TlsSessions, TlsVerify};
     use std::net::TcpListener;
 
     /// The result of `find` for a server that answers the first bytes with `answer`, and then waits
@@ -252,7 +252,9 @@ mod tests {
     #[test]
     fn server_without_tls_is_named() {
         let tls =
-            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
+            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, TlsSessions::Full, Protocol::Http1)
+                .unwrap()
+                .unwrap();
         let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
         let said =
             found(answer, |addr| try_server(addr, Some(&tls), Protocol::Http1, TIMEOUT)).expect("an error");
@@ -284,7 +286,9 @@ mod tests {
     #[test]
     fn silent_handshake_is_reported() {
         let tls =
-            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, Protocol::Http1).unwrap().unwrap();
+            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, TlsSessions::Full, Protocol::Http1)
+                .unwrap()
+                .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let patience = Duration::from_millis(50);

@@ -191,7 +191,7 @@ impl Users {
             requests_max: plan.requests_max,
             ramp_up: plan.common.phases.ramp_up,
             protocol: plan.protocol,
-            tls: Tls::new(first, &plan.common.tls_verify, plan.protocol)?,
+            tls: Tls::new(first, &plan.common.tls_verify, plan.common.tls_sessions, plan.protocol)?,
         })
     }
 }

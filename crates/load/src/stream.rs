@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rustls::ClientConnection;
+use rustls::{ClientConnection, HandshakeKind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use vermeil::{ConnectOptions, More, TcpStream};
 
@@ -73,6 +73,14 @@ impl LoadStream {
         let mut secure = Box::new(Secure { stream, tls, has_ended: false, early: Vec::new() });
         secure.handshake().await?;
         Ok((Self::Secure(secure), round_trip))
+    }
+
+    /// How the handshake ended; `None` over plain TCP.
+    pub(crate) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Secure(secure) => secure.tls.handshake_kind(),
+        }
     }
 
     /// Sends `bytes`. The caller may wait for an answer at once.

@@ -1,12 +1,14 @@
 //! The trusted certificates over TLS.
 //!
-//! The system's roots or given roots verify certificates, or no verification takes place. Sessions
-//! are never resumed, so every connection pays for the handshake, as with other injectors. Leaves
-//! out the check of a server before a run (`before`). Tested here and in `tests/nginx`.
+//! The system's roots or given roots verify certificates, or no verification takes place. Unless
+//! the plan asks for resumed sessions, every connection pays for the handshake, as with other
+//! injectors. Leaves out the check of a server before a run (`preflight`). Tested here and in
+//! `tests/nginx`.
 
 use std::io;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -68,6 +70,19 @@ impl TlsVerify {
     }
 }
 
+/// The handshakes of the connections to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TlsSessions {
+    /// Every connection makes a full handshake.
+    #[default]
+    Full,
+    /// A connection resumes the session of an earlier connection, if the server allows that.
+    Resumed,
+}
+
+/// Sessions in memory for resumption. A run has a single server.
+const SESSIONS_MAX: usize = 64;
+
 /// The parameters of a TLS connection to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
@@ -77,7 +92,12 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// The parameters for the server of `url` and for `protocol`; `None` over plain TCP.
-    pub(crate) fn new(url: &Url, trust: &TlsVerify, protocol: Protocol) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn new(
+        url: &Url,
+        trust: &TlsVerify,
+        sessions: TlsSessions,
+        protocol: Protocol,
+    ) -> Result<Option<Self>, LoadError> {
         if url.scheme == Scheme::Http {
             return Ok(None);
         }
@@ -93,7 +113,10 @@ impl Tls {
             trust => builder.with_root_certificates(trust.roots()?),
         };
         let mut config = builder.with_no_client_auth();
-        config.resumption = rustls::client::Resumption::disabled();
+        config.resumption = match sessions {
+            TlsSessions::Full => Resumption::disabled(),
+            TlsSessions::Resumed => Resumption::in_memory_sessions(SESSIONS_MAX),
+        };
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
         let name = ServerName::try_from(url.host.clone());
         let name =
@@ -160,8 +183,9 @@ mod tests {
         let broken = b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
         assert!(TlsVerify::from_pem(broken).unwrap_err().contains("no PEM file"));
         let url: Url = "https://a/".parse().unwrap();
-        let said =
-            Tls::new(&url, &TlsVerify::Roots(vec![vec![1, 2, 3]]), Protocol::Http1).unwrap_err().to_string();
+        let said = Tls::new(&url, &TlsVerify::Roots(vec![vec![1, 2, 3]]), TlsSessions::Full, Protocol::Http1)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("--ca"), "{said}");
     }
 }

@@ -150,12 +150,16 @@ impl LoadArgs {
     /// Options of TLS where no URL has the scheme https.
     pub(super) fn check_tls(&self, urls: &[Url]) -> Result<(), LoadUsage> {
         let is_plain = urls.iter().all(|url| url.scheme == Scheme::Http);
-        let given = [("--insecure", self.requests.insecure), ("--ca", self.requests.ca.is_some())];
+        let given = [
+            ("--insecure", self.requests.insecure),
+            ("--ca", self.requests.ca.is_some()),
+            ("--resume", self.requests.resume),
+        ];
         match given.into_iter().find(|(_, is_given)| *is_given && is_plain) {
             Some((one, _)) => Err(LoadUsage::Together {
                 one,
                 other: "http://",
-                cure: "there is no certificate to judge: leave it out, or give https://",
+                cure: "there is no TLS: leave it out, or give https://",
             }),
             None => Ok(()),
         }

@@ -49,6 +49,13 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(super) ca: Option<PathBuf>,
 
+    /// Resume TLS sessions of earlier connections, if the server allows that
+    ///
+    /// The report counts full and resumed handshakes. Default: every connection makes a full
+    /// handshake.
+    #[arg(long)]
+    pub(super) resume: bool,
+
     /// A header field of every request, such as "Accept: text/html"; may be repeated
     ///
     /// Default: only Host.

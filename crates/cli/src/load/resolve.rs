@@ -14,8 +14,8 @@ use vermeil_load::report::RecordSubject;
 use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
 use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{
-    CommonOptions, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsVerify, UNTIL_DONE, Url,
-    UrlError, replay,
+    CommonOptions, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsSessions, TlsVerify,
+    UNTIL_DONE, Url, UrlError, replay,
 };
 
 /// Why a command line cannot be carried out.
@@ -253,6 +253,7 @@ impl LoadArgs {
                 ramp_down: or_none(time.ramp_down),
             },
             tls_verify: self.trust()?,
+            tls_sessions: if self.requests.resume { TlsSessions::Resumed } else { TlsSessions::Full },
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
             io: self.io.choice(),
             seed: self.seed,

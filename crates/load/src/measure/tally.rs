@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use rustls::HandshakeKind;
 use serde::{Deserialize, Serialize};
 
 use super::{Reasons, StatusCodes, Times};
@@ -82,6 +83,9 @@ pub struct Tally {
     pub malformed: Reasons,
     /// Connections made.
     pub connections: u64,
+    /// Full and resumed TLS handshakes of these connections.
+    #[serde(default)]
+    pub handshakes: [u64; 2],
     /// Idle connections that the server closed before the next request. The request then used a new
     /// connection.
     pub reopened: u64,
@@ -125,6 +129,17 @@ impl Tally {
         self.faults[failure.fault as usize] += count;
         if let Some(words) = &failure.malformed {
             self.malformed.count(words, count);
+        }
+    }
+
+    /// Counts a connection that took `took` to open, over TLS with a handshake of this kind.
+    pub(crate) fn connected(&mut self, took: Duration, handshake: Option<HandshakeKind>) {
+        self.connections += 1;
+        self.connect.record(took);
+        match handshake {
+            None => {}
+            Some(HandshakeKind::Resumed) => self.handshakes[1] += 1,
+            Some(_) => self.handshakes[0] += 1,
         }
     }
 
@@ -178,6 +193,8 @@ impl Tally {
         plain(&mut self.bytes, other.bytes);
         plain(&mut self.content_bytes, other.content_bytes);
         plain(&mut self.connections, other.connections);
+        plain(&mut self.handshakes[0], other.handshakes[0]);
+        plain(&mut self.handshakes[1], other.handshakes[1]);
         plain(&mut self.reopened, other.reopened);
         plain(&mut self.repeated, other.repeated);
         plain(&mut self.deferred, other.deferred);
@@ -222,6 +239,7 @@ impl Tally {
             faults,
             malformed,
             connections,
+            handshakes,
             reopened,
             repeated,
             deferred,
@@ -237,7 +255,7 @@ impl Tally {
         } = self;
         (*begun, *good, *within, *overdue, *objects) = Default::default();
         (*bytes, *content_bytes, *statuses, *faults) = Default::default();
-        (*connections, *reopened, *repeated, *deferred, *left_open) = Default::default();
+        (*connections, *handshakes, *reopened, *repeated, *deferred, *left_open) = Default::default();
         malformed.clear();
         codes.clear();
         [object_times, response, service, failed_response, connect, late, delay]

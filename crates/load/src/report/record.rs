@@ -96,6 +96,9 @@ pub struct Record {
     pub malformed: Vec<(String, u64)>,
     /// Opened connections, and idle connections that the server had closed.
     pub connections: (u64, u64),
+    /// Full and resumed TLS handshakes of the opened connections.
+    #[serde(default)]
+    pub handshakes: (u64, u64),
     /// Requests that were sent again, once, because the connection ended while the requests were on
     /// their way.
     #[serde(default)]
@@ -298,6 +301,7 @@ impl Record {
             faults: faults(total),
             malformed: total.malformed.sorted(),
             connections: (total.connections, total.reopened),
+            handshakes: total.handshakes.into(),
             repeated: total.repeated,
             deferred: total.deferred,
             left_open: total.left_open,

@@ -65,6 +65,10 @@ fn counts(text: &mut String, record: &Record) {
         String::new()
     };
     line!(text, "  connections  {:>12} made{again}", grouped(made));
+    let (full, resumed) = record.handshakes;
+    if full + resumed > 0 {
+        line!(text, "  handshakes   {:>12} full   {:>12} resumed", grouped(full), grouped(resumed));
+    }
     for (name, count, why) in [
         (
             "sent again",

@@ -10,7 +10,7 @@ use crate::error::LoadError;
 use crate::files::{MANIFEST, Manifest};
 use crate::preflight::{connect, of_tls};
 use crate::protocol::Protocol;
-use crate::tls_verify::{Tls, TlsVerify};
+use crate::tls_verify::{Tls, TlsSessions, TlsVerify};
 use crate::url::Url;
 use crate::wire::{AnswerReader, AnswerSink, FinalHead, LastHead, LoadRequest, MalformedAnswer, Reuse};
 
@@ -23,7 +23,7 @@ pub fn manifest(url: &Url, addr: SocketAddr, trust: &TlsVerify) -> Result<Option
     let place = format!("{}/{MANIFEST}", url.authority());
     let wrong = |why: String| LoadError::Plan(format!("{place}: {why}"));
     let request = LoadRequest::default().bytes(&url.authority(), &format!("/{MANIFEST}"), Reuse::Close);
-    let tls = Tls::new(url, trust, Protocol::Http1)?;
+    let tls = Tls::new(url, trust, TlsSessions::Full, Protocol::Http1)?;
     let page = connect(addr, tls.as_ref()).and_then(|stream| ask(stream, &request));
     let page = page.map_err(|source| match tls.as_ref().and_then(|tls| of_tls(&source, tls, addr)) {
         Some(error) => error,

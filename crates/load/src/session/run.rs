@@ -172,7 +172,7 @@ impl<'a> Crowd<'a> {
         if plan.users == 0 {
             return Err(LoadError::Plan("at least one user is needed".to_owned()));
         }
-        let tls = Tls::new(&plan.url, &plan.common.tls_verify, Protocol::Http1)?;
+        let tls = Tls::new(&plan.url, &plan.common.tls_verify, plan.common.tls_sessions, Protocol::Http1)?;
         Ok(Self { plan, script: Arc::new(PageScript::new(plan)), tls })
     }
 }

@@ -304,8 +304,7 @@ impl Fetch<'_> {
         let (set, addr) = self.context.choose(self.user);
         let link = LoadLink::open(addr, &self.context.dial).await?;
         let mut tally = self.context.ledger.here();
-        tally.connections += 1;
-        tally.connect.record(began.elapsed());
+        tally.connected(began.elapsed(), link.handshake_kind());
         drop(tally);
         let mut random = Random::new(bits, 1);
         let keep_alive = &self.script.keep_alive;

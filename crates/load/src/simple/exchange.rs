@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use rustls::HandshakeKind;
 
 use super::{BatchProperties, Batches, SimpleScheme};
 use crate::fault::{ExchangeFailure, Fault, StopReason};
@@ -22,6 +23,14 @@ pub(super) enum Spoken {
 }
 
 impl Spoken {
+    /// How the TLS handshake ended; `None` over plain TCP.
+    fn handshake_kind(&self) -> Option<HandshakeKind> {
+        match self {
+            Self::Http1(link) => link.handshake_kind(),
+            Self::Http2(link) => link.handshake_kind(),
+        }
+    }
+
     /// Status and received bytes of the incomplete answer.
     pub(super) fn unfinished(&mut self) -> (Option<u16>, u64) {
         match self {
@@ -134,8 +143,7 @@ impl LaneExchange<'_> {
             Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.context.dial).await?)),
         };
         let mut tally = self.context.ledger.here();
-        tally.connections += 1;
-        tally.connect.record(began.elapsed());
+        tally.connected(began.elapsed(), spoken.handshake_kind());
         Ok((spoken, set))
     }
 
