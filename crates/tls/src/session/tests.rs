@@ -350,4 +350,35 @@ proptest! {
         }
         let _ = HelloReader::default().receive(&bytes);
     }
+
+    /// A record that was changed on its way ends the session, and no changed content arrives.
+    #[test]
+    fn changed_records_carry_no_content(
+        at in 0usize..10_000,
+        bits in 1u8..=255,
+        lengths in proptest::collection::vec(0usize..3000, 1..6),
+        is_old: bool,
+    ) {
+        let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+        let version = if is_old { &TLS12 } else { &TLS13 };
+        let mut client = client(&Arc::new(client_config(&[&made], &[version])));
+        let mut session = handshake(&store, &made, &mut client).expect("both agree");
+        let (mut sent, mut records) = (Vec::new(), Vec::new());
+        for (length, byte) in lengths.into_iter().zip(1..) {
+            let part = vec![byte; length];
+            client.writer().write_all(&part).unwrap();
+            records.extend(output(&mut client));
+            sent.extend(part);
+        }
+        let mut content = Vec::new();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let at = at % records.len();
+        records[at] ^= bits;
+        let received = session.receive(&records, &mut content);
+        prop_assert!(sent.starts_with(&content));
+        // A changed length may announce bytes that have not come.
+        prop_assert!(received.is_err() || content.len() < sent.len() || sent.is_empty());
+    }
 }
