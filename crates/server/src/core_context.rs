@@ -15,7 +15,7 @@ use crate::{
     exchange::{RequestName, Sent},
     files::CoreCache,
     hosts::CoreHosts,
-    log::{CoreLog, LogRecord},
+    log::{AnswerTime, CoreLog, LogRecord},
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -30,7 +30,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{Sleep, Task, TcpListener, now_ms, yield_now};
-use vermeil_http::{FieldLines, HttpDate, Request};
+use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
 
 thread_local! {
     static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };
@@ -167,6 +167,10 @@ impl CoreContext {
             Some(request) => [request.host, request.referer, request.user_agent],
             None => refused_fields(received),
         };
+        let credentials = match request {
+            Some(request) if self.hosts.hosts().have_guards() => BasicCredentials::of(request),
+            _ => None,
+        };
         let request_id = match program {
             Some(program) => program.name.0,
             None if self.records.log.has_request_id() => self.heads.boundary(),
@@ -176,14 +180,14 @@ impl CoreContext {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             host,
+            user: credentials.as_ref().map(BasicCredentials::user),
             request_line: request_line(received),
             status: sent.status,
             body_bytes: sent.body_bytes,
             referer,
             user_agent,
             request_id,
-            duration_ns,
-            program_ns: program.map(|program| program.took_ns),
+            time: AnswerTime { duration_ns, program_ns: program.map(|program| program.took_ns) },
             is_aborted: end == AnswerEnd::Aborted,
         });
         if let Some(flusher) = self.records.flusher.take() {

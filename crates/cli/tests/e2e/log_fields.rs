@@ -10,6 +10,7 @@ on_usual!(
     template_gives_each_field_of_a_line,
     json_line_has_duration_and_end,
     line_has_time_of_program,
+    line_has_name_of_user,
     wrong_format_is_refused,
     daemon_gets_each_line,
     wrong_target_is_refused,
@@ -81,6 +82,26 @@ fn json_line_has_duration_and_end(io: Io) {
     assert!(line["body_bytes"].as_u64().expect("a number") < 64 << 20, "{line}");
     assert!(line["duration_s"].as_f64().expect("a number") > 0.0, "{line}");
     assert_eq!(line["program_s"], Value::Null);
+}
+
+fn line_has_name_of_user(io: Io) {
+    let site = TestSite::new();
+    site.write("page", b"page");
+    // The password is "right".
+    let users = include_str!("../../../server/src/access/htpasswd/users");
+    fs::write(site.outside("users"), users).unwrap();
+    let file = site.configure(io, "[[host]]\nroot = \"site\"\naccess.users = \"users\"\n");
+    let text = fs::read_to_string(&file).unwrap();
+    let log = format!("log = {:?}\nlog_format = \"combined\"", site.outside("access.log"));
+    fs::write(&file, text.replace("log = \"off\"", &log)).unwrap();
+    let server = TestServer::of_file(&file);
+    let mut client = server.client();
+    let right = "Authorization: Basic YmNyeXB0OnJpZ2h0";
+    assert_eq!(client.get_with("/page", &[right]).status, 200);
+    assert_eq!(client.get("/page").status, 401);
+    let lines = lines(&site, &server, 2);
+    assert!(lines[0].starts_with("127.0.0.1 - bcrypt ["), "{lines:?}");
+    assert!(lines[1].starts_with("127.0.0.1 - - ["), "{lines:?}");
 }
 
 fn wrong_format_is_refused(io: Io) {

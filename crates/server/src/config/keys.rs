@@ -66,7 +66,8 @@ table! {
         /// `vhost_combined`: the same after `HOST:PORT`, as the client requested. `json`: one
         /// object per line. Any other text is a line with fields in braces, for example
         /// `"{client} {host} \"{request}\" {status} {duration_s}"`. The fields: `time`, `client`,
-        /// `host`, `request`, `status`, `body_bytes`, `referer`, `user_agent`, `request_id` (the
+        /// `host`, `user` (the name that came with a password, where `access` asks for one),
+        /// `request`, `status`, `body_bytes`, `referer`, `user_agent`, `request_id` (the
         /// name of the request in notices, and `UNIQUE_ID` for programs), `duration_s` (from the
         /// complete head to the end of the answer), `program_s` (the part of PHP or CGI), `end`
         /// (`complete`, or `aborted` if the client left or the answer was cut). A missing value is

@@ -286,10 +286,18 @@ pub struct Hosts {
     bound: BoundHosts,
     proxies: TrustedProxies,
     secure: SecureHosts,
-    /// Whether a host is bound to a listener, a route to clients, a host requires HTTPS or
-    /// certificates of clients, or a proxy is believed.
-    asks_for_visitor: bool,
+    needs: RequestNeeds,
     hasher: RandomState,
+}
+
+/// What requests need because of the rules of any host.
+#[derive(Debug, Default)]
+struct RequestNeeds {
+    /// The client and the listener: a host is bound to a listener, a route to clients, a host
+    /// requires HTTPS or certificates of clients, or a proxy is believed.
+    visitor: bool,
+    /// A check by rules about clients.
+    guards: bool,
 }
 
 /// The names of hosts.
@@ -372,7 +380,7 @@ impl Hosts {
     /// Whether an answer may depend on the listener or on the client's address.
     #[inline]
     pub fn ask_for_visitor(&self) -> bool {
-        self.asks_for_visitor
+        self.needs.visitor
     }
 
     /// The host of a normalised name.
@@ -440,6 +448,12 @@ impl Hosts {
         let rules = &self.rules[number as usize];
         let of_route = route.and_then(|route| rules.routes[route].answers.as_ref());
         of_route.unwrap_or(&rules.answers)
+    }
+
+    /// Whether any host has rules about clients.
+    #[inline]
+    pub(crate) fn have_guards(&self) -> bool {
+        self.needs.guards
     }
 
     /// Whether a host has rules about clients.
@@ -610,7 +624,7 @@ impl HostsBuilder {
             bound: BoundHosts::default(),
             proxies: TrustedProxies::default(),
             secure: SecureHosts { certificates: HashMap::default(), port: HTTPS_PORT, ask_clients: false },
-            asks_for_visitor: false,
+            needs: RequestNeeds::default(),
             hasher: RandomState::default(),
         };
         Self { hosts, rules: HashMap::new() }
@@ -737,12 +751,12 @@ impl HostsBuilder {
         hosts.unknown = unknown;
         let is_private = |route: &Route| !route.from.is_empty() || !route.conditions.clients.is_empty();
         let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
-        let has_guards = hosts.hosts.iter().any(|host| host.is_guarded);
+        hosts.needs.guards = hosts.hosts.iter().any(|host| host.is_guarded);
         let has_proxies = !hosts.proxies.from.is_empty();
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
-        hosts.asks_for_visitor = hosts.secure.ask_clients
+        hosts.needs.visitor = hosts.secure.ask_clients
             || has_private_routes
-            || has_guards
+            || hosts.needs.guards
             || has_proxies
             || have_redirects
             || !hosts.bound.addrs.is_empty();

@@ -2,7 +2,7 @@
 //! it:
 //!
 //! ```text
-//! addr - - [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200 2326 "referer" "agent"
+//! addr - user [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200 2326 "referer" "agent"
 //! ```
 //!
 //! Escapes fields and formats the time. Times are UTC, because UTC times sort, do not jump twice a
@@ -45,12 +45,7 @@ impl LineWriter {
     /// Appends `HOST:PORT ` to `out`. The field has no quotes, so spaces are escaped too.
     pub(super) fn write_host(out: &mut Vec<u8>, host: Option<KeptField<'_>>) {
         let host = host.filter(|host| !host.bytes.is_empty()).unwrap_or(DASH);
-        for (index, word) in host.bytes.split(|&byte| byte == b' ').enumerate() {
-            if index > 0 {
-                out.extend_from_slice(br"\x20");
-            }
-            write_escaped(out, KeptField { bytes: word, cut: false });
-        }
+        write_word(out, host);
         // The colons of an IPv6 address stand within brackets.
         let behind_address = host.bytes.rsplit(|&byte| byte == b']').next().unwrap_or_default();
         if !behind_address.contains(&b':') {
@@ -75,7 +70,9 @@ impl LineWriter {
             self.time = time_text(seconds);
         }
         write!(out, "{}", record.peer).expect("a vector takes every byte");
-        out.extend_from_slice(b" - - [");
+        out.extend_from_slice(b" - ");
+        write_word(out, record.user.filter(|user| !user.bytes.is_empty()).unwrap_or(DASH));
+        out.extend_from_slice(b" [");
         out.extend_from_slice(self.time.as_bytes());
         out.extend_from_slice(b"] \"");
         let line = record.request_line;
@@ -93,6 +90,16 @@ impl LineWriter {
             out.push(b'"');
         }
         out.push(b'\n');
+    }
+}
+
+/// Appends a field without quotes, so spaces are escaped too.
+fn write_word(out: &mut Vec<u8>, field: KeptField<'_>) {
+    for (index, word) in field.bytes.split(|&byte| byte == b' ').enumerate() {
+        if index > 0 {
+            out.extend_from_slice(br"\x20");
+        }
+        write_escaped(out, KeptField { bytes: word, cut: false });
     }
 }
 

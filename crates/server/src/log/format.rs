@@ -106,14 +106,17 @@ impl Formatter {
             time: LineWriter::time_rfc3339(record.unix_seconds),
             client: record.peer,
             host: record.host.map(text),
+            user: record.user.map(text),
             request: text(record.request_line),
             status: record.status,
             body_bytes: record.body_bytes,
             referer: record.referer.map(text),
             user_agent: record.user_agent.map(text),
             request_id: format!("{:016x}", record.request_id),
-            duration_s: seconds(record.duration_ns),
-            program_s: record.program_ns.map(seconds),
+            time_taken: JsonTime {
+                duration_s: seconds(record.time.duration_ns),
+                program_s: record.time.program_ns.map(seconds),
+            },
             end: record.end_word(),
         };
         serde_json::to_writer(&mut *out, &line).expect("a vector takes every byte");
@@ -128,6 +131,8 @@ struct JsonLine<'a> {
     time: String,
     client: Client,
     host: Option<Cow<'a, str>>,
+    /// The name that the client sent with a password, where passwords are asked for.
+    user: Option<Cow<'a, str>>,
     /// Method, target and version.
     request: Cow<'a, str>,
     status: u16,
@@ -136,12 +141,19 @@ struct JsonLine<'a> {
     user_agent: Option<Cow<'a, str>>,
     /// The name of the request in notices.
     request_id: String,
-    /// Time from the complete head to the end of the answer.
-    duration_s: f64,
-    /// The part of that time that a program took.
-    program_s: Option<f64>,
+    #[serde(flatten)]
+    time_taken: JsonTime,
     /// `complete` or `aborted`.
     end: &'static str,
+}
+
+/// The time of an answer, in seconds.
+#[derive(Serialize)]
+struct JsonTime {
+    /// From the complete head to the end of the answer.
+    duration_s: f64,
+    /// The part of a program.
+    program_s: Option<f64>,
 }
 
 /// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. A field
@@ -153,7 +165,7 @@ fn text(field: KeptField<'_>) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{LogRecord, decode, encode};
+    use super::super::record::{AnswerTime, LogRecord, decode, encode};
     use super::*;
 
     fn line(format: LogFormat, host: Option<&[u8]>) -> String {
@@ -166,7 +178,7 @@ mod tests {
             body_bytes: 7,
             referer: None,
             user_agent: Some(b"a\nb"),
-            duration_ns: 2_500_000,
+            time: AnswerTime { duration_ns: 2_500_000, program_ns: None },
             ..LogRecord::EMPTY
         };
         let mut batch = Vec::new();
@@ -206,7 +218,7 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         let expected = serde_json::json!({
-            "time": "2000-10-10T13:55:36Z", "client": "192.0.2.1", "host": "b.example",
+            "time": "2000-10-10T13:55:36Z", "client": "192.0.2.1", "host": "b.example", "user": null,
             "request": "GET /\"é\u{fffd} HTTP/1.1", "status": 200, "body_bytes": 7,
             "referer": null, "user_agent": "a\nb", "request_id": "0000000000000000",
             "duration_s": 0.0025, "program_s": null, "end": "complete",

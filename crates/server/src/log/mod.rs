@@ -42,7 +42,9 @@ use vermeil_spawn::user_name;
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
 pub use format::LogFormat;
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
-pub use record::{HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX, USER_AGENT_BYTES_MAX};
+pub use record::{
+    AnswerTime, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX, USER_AGENT_BYTES_MAX,
+};
 pub use template::{LogTemplate, LogTemplateError};
 
 use batch::LogMessage;

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
 pub const HOST_BYTES_MAX: usize = 253 + 6;
+/// Bytes kept of the name of a user: an address of mail (RFC 5321, section 4.5.3.1).
+const USER_BYTES_MAX: usize = 254;
 /// Bytes kept of a request line: half of the longest line that the server accepts by default. The
 /// bound of a record follows from the bounds of its fields.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -20,9 +22,9 @@ pub const USER_AGENT_BYTES_MAX: usize = 512;
 
 /// Longest encoded record in bytes.
 pub(super) const RECORD_BYTES_MAX: usize =
-    HEAD_BYTES + HOST_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
+    HEAD_BYTES + HOST_BYTES_MAX + USER_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
 
-const HEAD_BYTES: usize = 68;
+const HEAD_BYTES: usize = 70;
 /// Stands for the family of a client at a unix socket.
 const UNIX: u8 = 0;
 
@@ -45,6 +47,9 @@ pub struct LogRecord<'a> {
     pub unix_seconds: u64,
     /// The host that the client asked for, perhaps with a port, if sent.
     pub host: Option<&'a [u8]>,
+    /// The name that the client sent with a password, where passwords are asked for. With the
+    /// status 401 the password was wrong.
+    pub user: Option<&'a [u8]>,
     /// Method, target and version as received, without line end; empty if none was received.
     pub request_line: &'a [u8],
     /// The answer's status.
@@ -57,12 +62,19 @@ pub struct LogRecord<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The name of the request in notices; 0 if the format has none.
     pub request_id: u64,
-    /// Time from the complete head to the end of the answer, in nanoseconds.
-    pub duration_ns: u64,
-    /// The part of that time that a program took, in nanoseconds, if a program was asked.
-    pub program_ns: Option<u64>,
+    /// The time that the answer took.
+    pub time: AnswerTime,
     /// Whether the answer did not reach its end.
     pub is_aborted: bool,
+}
+
+/// The time of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerTime {
+    /// From the complete head to the end of the answer, in nanoseconds.
+    pub duration_ns: u64,
+    /// The part of a program, in nanoseconds, if a program was asked.
+    pub program_ns: Option<u64>,
 }
 
 #[cfg(test)]
@@ -72,14 +84,14 @@ impl LogRecord<'_> {
         peer: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         unix_seconds: 0,
         host: None,
+        user: None,
         request_line: b"",
         status: 200,
         body_bytes: 0,
         referer: None,
         user_agent: None,
         request_id: 0,
-        duration_ns: 0,
-        program_ns: None,
+        time: AnswerTime { duration_ns: 0, program_ns: None },
         is_aborted: false,
     };
 }
@@ -99,12 +111,12 @@ pub(super) struct KeptRecord<'a> {
     pub(super) status: u16,
     pub(super) body_bytes: u64,
     pub(super) host: Option<KeptField<'a>>,
+    pub(super) user: Option<KeptField<'a>>,
     pub(super) request_line: KeptField<'a>,
     pub(super) referer: Option<KeptField<'a>>,
     pub(super) user_agent: Option<KeptField<'a>>,
     pub(super) request_id: u64,
-    pub(super) duration_ns: u64,
-    pub(super) program_ns: Option<u64>,
+    pub(super) time: AnswerTime,
     pub(super) is_aborted: bool,
 }
 
@@ -127,10 +139,11 @@ fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
     field.map_or((&[], ABSENT), |field| keep(field, bytes_max))
 }
 
-/// Appends `record` to `batch`: a fixed head, then the four fields. At most [`RECORD_BYTES_MAX`]
+/// Appends `record` to `batch`: a fixed head, then the five fields. At most [`RECORD_BYTES_MAX`]
 /// bytes.
 pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     let (host, host_len) = keep_if_sent(record.host, HOST_BYTES_MAX);
+    let (user, user_len) = keep_if_sent(record.user, USER_BYTES_MAX);
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
     let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
     let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
@@ -157,11 +170,13 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     head[39..41].copy_from_slice(&agent_len.to_ne_bytes());
     head[41..43].copy_from_slice(&host_len.to_ne_bytes());
     head[43..51].copy_from_slice(&record.request_id.to_ne_bytes());
-    head[51..59].copy_from_slice(&record.duration_ns.to_ne_bytes());
-    head[59..67].copy_from_slice(&record.program_ns.unwrap_or(NO_PROGRAM).to_ne_bytes());
+    head[51..59].copy_from_slice(&record.time.duration_ns.to_ne_bytes());
+    head[59..67].copy_from_slice(&record.time.program_ns.unwrap_or(NO_PROGRAM).to_ne_bytes());
     head[67] = record.is_aborted.into();
+    head[68..70].copy_from_slice(&user_len.to_ne_bytes());
     batch.extend_from_slice(&head);
     batch.extend_from_slice(host);
+    batch.extend_from_slice(user);
     batch.extend_from_slice(line);
     batch.extend_from_slice(referer);
     batch.extend_from_slice(agent);
@@ -184,6 +199,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         _ => Client::Ip(Ipv6Addr::from(address).into()),
     };
     let (host, rest) = take(rest, u16::from_ne_bytes(part(head, 41)));
+    let (user, rest) = take(rest, u16::from_ne_bytes(part(head, 68)));
     let (request_line, rest) = take(rest, u16::from_ne_bytes(part(head, 35)));
     let (referer, rest) = take(rest, u16::from_ne_bytes(part(head, 37)));
     let (user_agent, rest) = take(rest, u16::from_ne_bytes(part(head, 39)));
@@ -193,12 +209,15 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         status: u16::from_ne_bytes(part(head, 33)),
         body_bytes: u64::from_ne_bytes(part(head, 25)),
         host,
+        user,
         request_line: request_line.unwrap_or(KeptField { bytes: &[], cut: false }),
         referer,
         user_agent,
         request_id: u64::from_ne_bytes(part(head, 43)),
-        duration_ns: u64::from_ne_bytes(part(head, 51)),
-        program_ns: Some(u64::from_ne_bytes(part(head, 59))).filter(|ns| *ns != NO_PROGRAM),
+        time: AnswerTime {
+            duration_ns: u64::from_ne_bytes(part(head, 51)),
+            program_ns: Some(u64::from_ne_bytes(part(head, 59))).filter(|ns| *ns != NO_PROGRAM),
+        },
         is_aborted: head[67] != 0,
     };
     Some((record, rest))
@@ -237,15 +256,16 @@ mod tests {
             status: u16,
             body_bytes: u64,
             host in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * HOST_BYTES_MAX)),
+            user in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_BYTES_MAX)),
             line in proptest::collection::vec(any::<u8>(), 0..2 * LINE_BYTES_MAX),
             referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
             let peer = peer.map_or(Client::Unix, |peer| peer.map_or(Client::Unknown, Client::from));
             let record = LogRecord {
-                peer, unix_seconds, host: host.as_deref(), request_line: &line, status, body_bytes,
+                peer, unix_seconds, host: host.as_deref(), user: user.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),
-                request_id: unix_seconds ^ 1, duration_ns: body_bytes, program_ns, is_aborted,
+                request_id: unix_seconds ^ 1, time: AnswerTime { duration_ns: body_bytes, program_ns }, is_aborted,
             };
             let mut batch = Vec::new();
             encode(&mut batch, &record);
@@ -257,10 +277,11 @@ mod tests {
             prop_assert_eq!(decoded, KeptRecord {
                 peer, unix_seconds, status, body_bytes,
                 host: host.as_deref().map(|field| kept(field, HOST_BYTES_MAX)),
+                user: user.as_deref().map(|field| kept(field, USER_BYTES_MAX)),
                 request_line: kept(&line, LINE_BYTES_MAX),
                 referer: referer.as_deref().map(|field| kept(field, REFERER_BYTES_MAX)),
                 user_agent: agent.as_deref().map(|field| kept(field, USER_AGENT_BYTES_MAX)),
-                request_id: unix_seconds ^ 1, duration_ns: body_bytes, program_ns, is_aborted,
+                request_id: unix_seconds ^ 1, time: AnswerTime { duration_ns: body_bytes, program_ns }, is_aborted,
             });
         }
     }

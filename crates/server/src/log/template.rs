@@ -28,6 +28,7 @@ pub(super) enum LogField {
     Time,
     Client,
     Host,
+    User,
     Request,
     Status,
     BodyBytes,
@@ -40,10 +41,11 @@ pub(super) enum LogField {
 }
 
 /// The names of the fields.
-const FIELDS: [(&str, LogField); 12] = [
+const FIELDS: [(&str, LogField); 13] = [
     ("time", LogField::Time),
     ("client", LogField::Client),
     ("host", LogField::Host),
+    ("user", LogField::User),
     ("request", LogField::Request),
     ("status", LogField::Status),
     ("body_bytes", LogField::BodyBytes),
@@ -156,6 +158,7 @@ fn write_field(out: &mut Vec<u8>, field: LogField, record: &KeptRecord<'_>) {
     };
     match field {
         LogField::Host => sent(record.host),
+        LogField::User => sent(record.user),
         LogField::Request => sent(Some(record.request_line)),
         LogField::Referer => sent(record.referer),
         LogField::UserAgent => sent(record.user_agent),
@@ -166,8 +169,8 @@ fn write_field(out: &mut Vec<u8>, field: LogField, record: &KeptRecord<'_>) {
         LogField::Status => write!(out, "{}", record.status).expect(expect),
         LogField::BodyBytes => write!(out, "{}", record.body_bytes).expect(expect),
         LogField::RequestId => write!(out, "{:016x}", record.request_id).expect(expect),
-        LogField::DurationS => write!(out, "{:.6}", seconds(record.duration_ns)).expect(expect),
-        LogField::ProgramS => match record.program_ns {
+        LogField::DurationS => write!(out, "{:.6}", seconds(record.time.duration_ns)).expect(expect),
+        LogField::ProgramS => match record.time.program_ns {
             Some(ns) => write!(out, "{:.6}", seconds(ns)).expect(expect),
             None => out.push(b'-'),
         },
@@ -182,7 +185,7 @@ pub(super) fn seconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{LogRecord, decode, encode};
+    use super::super::record::{AnswerTime, LogRecord, decode, encode};
     use super::*;
 
     #[track_caller]
@@ -204,15 +207,14 @@ mod tests {
             body_bytes: 7,
             user_agent: Some(b"a\nb"),
             request_id: 0xAB,
-            duration_ns: 1_500_000,
-            program_ns: Some(2_000),
+            time: AnswerTime { duration_ns: 1_500_000, program_ns: Some(2_000) },
             is_aborted: true,
             ..LogRecord::EMPTY
         };
         let all = FIELDS.map(|(name, _)| format!("{{{name}}}")).join(" ");
         assert_eq!(
             line(&all, &record),
-            "2000-10-10T13:55:36Z 127.0.0.1 a.example GET /\\x22x\\x22 HTTP/1.1 200 7 - a\\x0Ab 00000000000000ab \
+            "2000-10-10T13:55:36Z 127.0.0.1 a.example - GET /\\x22x\\x22 HTTP/1.1 200 7 - a\\x0Ab 00000000000000ab \
              0.001500 0.000002 aborted\n"
         );
         let nothing = line("{{{host}}} \"{referer}\" {program_s} {end}", &LogRecord::EMPTY);

@@ -38,6 +38,13 @@ fn the_example_of_the_format() {
 }
 
 #[test]
+fn user_is_one_word() {
+    let record = LogRecord { user: Some(b"an n\"a\xff"), ..example() };
+    let line = line(&record);
+    assert!(line.starts_with(r#"127.0.0.1 - an\x20n\x22a\xFF [10/Oct"#), "{line}");
+}
+
+#[test]
 fn absent_field_is_a_dash() {
     let nothing = LogRecord {
         peer: "2001:db8::7".parse().unwrap(),
