@@ -24,6 +24,9 @@ const ROUNDS: usize = 20;
 
 const WINDOWS: usize = 12;
 
+/// Runs in which a steal must happen. About six of ten runs have one.
+const RUNS_MAX: usize = 30;
+
 /// Number of an event and of its round; all events have the same size.
 type Number = (usize, usize);
 
@@ -107,19 +110,29 @@ fn windows(handle: &Handle) -> Vec<AllocationWindow> {
 #[test]
 fn nothing_is_allocated_to_post_to_run_and_to_steal() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    let allowed = vermeil_io::current_affinity();
     for policy in [Policy::Mely, Policy::PerNode, Policy::Adaptive] {
-        let cpus = (0..2).map(|core| allowed[core % allowed.len()]);
-        let runtime = Runtime::builder()
-            .cpus(cpus)
-            .pinning(Pinning::Shared)
-            .policy(policy.clone())
-            .build()
-            .expect("a runtime starts");
-        let windows = windows(&runtime.handle());
-        runtime.shutdown(Duration::from_secs(10));
-        let still: Vec<_> = windows.iter().filter(|window| window.allocated == 0).collect();
-        let steals: u64 = still.iter().map(|window| window.steals).sum();
-        assert!(still.len() >= WINDOWS * 3 / 4 && steals > 0, "{policy}: {windows:?}");
+        // Posts wake a sleeping core, so some runs have no steal once their memory has grown.
+        let stole = (0..RUNS_MAX).any(|_| {
+            let windows = windows_of(&policy);
+            let still: Vec<_> = windows.iter().filter(|window| window.allocated == 0).collect();
+            assert!(still.len() >= WINDOWS * 3 / 4, "{policy}: {windows:?}");
+            still.iter().any(|window| window.steals > 0)
+        });
+        assert!(stole, "{policy}: no steal in {RUNS_MAX} runs");
     }
+}
+
+/// The windows of a run of its own.
+fn windows_of(policy: &Policy) -> Vec<AllocationWindow> {
+    let allowed = vermeil_io::current_affinity();
+    let cpus = (0..2).map(|core| allowed[core % allowed.len()]);
+    let runtime = Runtime::builder()
+        .cpus(cpus)
+        .pinning(Pinning::Shared)
+        .policy(policy.clone())
+        .build()
+        .expect("a runtime starts");
+    let windows = windows(&runtime.handle());
+    runtime.shutdown(Duration::from_secs(10));
+    windows
 }
