@@ -76,6 +76,9 @@ fn networks_are_let_in_or_denied(io: Io) {
         ("/%70age", "192.0.2.1", 403),
         ("/open/page", "192.0.2.1", 200),
         ("/open/../page", "192.0.2.1", 403),
+        // No rules can be found for a path that cannot be decoded, so nothing answers it.
+        ("/open/%00", "192.0.2.1", 400),
+        ("/%zz/../page", "10.2.0.1", 400),
         // The route keeps the networks that its host denies.
         ("/open/page", "10.1.0.1", 403),
     ] {

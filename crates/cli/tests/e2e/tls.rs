@@ -218,13 +218,19 @@ fn host_has_the_certificate_of_its_name(io: Io) {
     server.stops_clean();
 }
 
+/// A client that has the begin of an answer.
+fn answered_client(server: &TestServer, config: &Arc<ClientConfig>) -> TlsClient {
+    let mut client = client(secure_addr(server), config, "a.example");
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
+    client.read_exact(&mut [0; 12]).expect("an answer");
+    client
+}
+
 fn replaced_certificate_is_used(io: Io) {
     let site = TestSite::new();
     let (server, before) = start(io, &site, "");
     let config = Arc::new(trusting(&before, &[&TLS13]));
-    let mut kept = client(secure_addr(&server), &config, "a.example");
-    kept.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
-    kept.read_exact(&mut [0; 12]).expect("an answer");
+    let mut kept = answered_client(&server, &config);
     let after = TestCertificate::new(&["a.example"]);
     after.write(&site, "a");
     let config = Arc::new(trusting(&after, &[&TLS13]));
@@ -263,9 +269,7 @@ fn drain_ends_idle_tls_connections(io: Io) {
     let site = TestSite::new();
     let (server, certificate) = start(io, &site, "");
     let config = Arc::new(trusting(&certificate, &[&TLS13]));
-    let mut idle = client(secure_addr(&server), &config, "a.example");
-    idle.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
-    idle.read_exact(&mut [0; 12]).expect("an answer");
+    let mut idle = answered_client(&server, &config);
     server.stops_clean();
     idle.read_to_end(&mut Vec::new()).expect("the server ends TLS");
 }

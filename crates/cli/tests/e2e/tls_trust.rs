@@ -42,8 +42,8 @@ fn with_own(mut config: ClientConfig, own: &TestCertificate) -> Arc<ClientConfig
     Arc::new(config)
 }
 
-/// A request is served only if its connection met the demands of its host, whatever name the client
-/// gave at the handshake.
+/// A request is served only if its connection met the demands of its host. The client may have
+/// given another name at the handshake.
 fn host_with_client_certificates_serves_known_clients(io: Io) {
     let site = TestSite::new();
     let (a, b) = (TestCertificate::new(&["a.example"]), TestCertificate::new(&["b.example"]));

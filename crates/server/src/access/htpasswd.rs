@@ -5,10 +5,11 @@
 //! Tested below.
 
 use argon2::{
-    Argon2,
+    Argon2, Params,
     password_hash::{PasswordVerifier as _, phc::PasswordHash as PhcHash},
 };
 use sha_crypt::{PasswordHashRef, ShaCrypt};
+use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -20,9 +21,26 @@ use std::{
 /// The largest file of users: two hundred thousand users at 80 bytes each.
 const USERS_BYTES_MAX: u64 = 16 << 20;
 
-/// The users of a file.
+/// The highest costs of a hash. Two checks run at once in an instance, so a longer check would keep
+/// the users of all hosts waiting. A check at the bounds took 1.6 s with bcrypt, 0.3 s with
+/// SHA-crypt and 2.9 s with Argon2 on an AMD Zen 3 (a request with a wrong password, dev profile).
+const BCRYPT_COST_MAX: u32 = 15;
+const SHA_ROUNDS_MAX: u32 = 1_000_000;
+const ARGON2_KIB_MAX: u32 = 256 * 1024;
+const ARGON2_PASSES_MAX: u32 = 10;
+
+/// The rounds of SHA-crypt where a hash names none.
+const SHA_ROUNDS: u32 = 5000;
+
+/// The users of a file, in the order of their names.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct UserFile(BTreeMap<Box<[u8]>, Arc<StoredHash>>);
+pub struct UserFile(Box<[StoredUser]>);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct StoredUser {
+    name: Box<[u8]>,
+    hash: Arc<StoredHash>,
+}
 
 /// The stored hash of a password.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +112,12 @@ pub enum HtpasswdError {
     /// A hash of a known kind that cannot be read.
     #[error("the hash is damaged; make the line anew with htpasswd -B")]
     Damaged,
+    /// A hash that takes too long to check.
+    #[error(
+        "a check of this hash would take too long; make the line anew with at most htpasswd -B -C {BCRYPT_COST_MAX}, \
+         -5 -r {SHA_ROUNDS_MAX}, or Argon2 with {ARGON2_KIB_MAX} KiB and {ARGON2_PASSES_MAX} passes"
+    )]
+    Costly,
     /// A second line for the name.
     #[error("an earlier line has this name; leave one of them out")]
     Repeated,
@@ -150,18 +174,24 @@ impl UserFile {
                 return Err(wrong(HtpasswdError::Repeated));
             }
         }
-        Ok(Self(users))
+        Ok(Self(users.into_iter().map(|(name, hash)| StoredUser { name, hash }).collect()))
     }
 
     /// The hash of `user`.
     pub(crate) fn hash_of(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
-        self.0.get(user)
+        let found = self.0.binary_search_by(|stored| (*stored.name).cmp(user)).ok()?;
+        Some(&self.0[found].hash)
     }
 
-    /// A hash to check for unknown users, so that the time of the answer does not tell which users
-    /// exist.
-    pub(crate) fn any_hash(&self) -> Option<&Arc<StoredHash>> {
-        self.0.values().next()
+    /// A hash to check for the unknown `user`, so that the time of the answer does not tell which
+    /// users exist. Each name has one hash of the file, so unknown users take as long as known ones
+    /// also where the hashes of a file differ in kind and cost. The choice depends on a hash of the
+    /// file, which no client knows.
+    pub(crate) fn stand_in_for(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
+        let first = &self.0.first()?.hash;
+        let digest = Sha256::new().chain_update(first.text()).chain_update(user).finalize();
+        let number = u64::from_le_bytes(*digest.first_chunk()?);
+        Some(&self.0[(number % self.0.len() as u64) as usize].hash)
     }
 }
 
@@ -175,19 +205,20 @@ impl std::fmt::Debug for UserFile {
 impl StoredHash {
     fn parse(bytes: &[u8]) -> Result<Self, HtpasswdError> {
         let text = std::str::from_utf8(bytes).map_err(|_| HtpasswdError::Kind)?;
-        let (kind, is_whole) = if ["$2y$", "$2b$", "$2a$"].iter().any(|start| text.starts_with(start)) {
-            (HashKind::Bcrypt, text.parse::<bcrypt::HashParts>().is_ok())
+        let (kind, is_bearable) = if ["$2y$", "$2b$", "$2a$"].iter().any(|start| text.starts_with(start)) {
+            let parts: bcrypt::HashParts = text.parse().map_err(|_| HtpasswdError::Damaged)?;
+            (HashKind::Bcrypt, parts.get_cost() <= BCRYPT_COST_MAX)
         } else if text.starts_with("$5$") || text.starts_with("$6$") {
-            (HashKind::ShaCrypt, is_whole_sha_crypt(text))
+            let rounds = rounds_of(text).ok_or(HtpasswdError::Damaged)?;
+            (HashKind::ShaCrypt, rounds <= SHA_ROUNDS_MAX)
         } else if text.starts_with("$argon2") {
-            (
-                HashKind::Argon2,
-                PhcHash::new(text).is_ok_and(|hash| hash.salt.is_some() && hash.hash.is_some()),
-            )
+            let hash = PhcHash::new(text).ok().filter(|hash| hash.salt.is_some() && hash.hash.is_some());
+            let costs = hash.and_then(|hash| Params::try_from(&hash).ok()).ok_or(HtpasswdError::Damaged)?;
+            (HashKind::Argon2, costs.m_cost() <= ARGON2_KIB_MAX && costs.t_cost() <= ARGON2_PASSES_MAX)
         } else {
             return Err(HtpasswdError::Kind);
         };
-        if is_whole { Ok(Self { kind, text: text.into() }) } else { Err(HtpasswdError::Damaged) }
+        if is_bearable { Ok(Self { kind, text: text.into() }) } else { Err(HtpasswdError::Costly) }
     }
 
     /// The text of the file.
@@ -207,21 +238,22 @@ impl StoredHash {
     }
 }
 
-/// Whether `text` has the parts of SHA-crypt. The crate finds a damaged part only when it checks a
-/// password.
-fn is_whole_sha_crypt(text: &str) -> bool {
+/// The rounds of a hash of SHA-crypt. `None` without all of its parts, because the crate finds a
+/// damaged part only when it checks a password.
+fn rounds_of(text: &str) -> Option<u32> {
     let is_short = text.starts_with("$5$");
     let mut parts: Vec<&str> = text[3..].split('$').collect();
-    if let Some(rounds) = parts[0].strip_prefix("rounds=") {
-        if !rounds.parse().is_ok_and(|rounds: u32| (1000..=999_999_999).contains(&rounds)) {
-            return false;
-        }
+    let mut rounds = SHA_ROUNDS;
+    if let Some(written) = parts[0].strip_prefix("rounds=") {
+        rounds = written.parse().ok().filter(|rounds| (1000..=999_999_999).contains(rounds))?;
         parts.remove(0);
     }
     let is_plain =
         |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte));
-    let [salt, hash] = parts[..] else { return false };
-    !salt.is_empty() && is_plain(salt) && is_plain(hash) && hash.len() == if is_short { 43 } else { 86 }
+    let [salt, hash] = parts[..] else { return None };
+    let is_whole =
+        !salt.is_empty() && is_plain(salt) && is_plain(hash) && hash.len() == if is_short { 43 } else { 86 };
+    is_whole.then_some(rounds)
 }
 
 #[cfg(test)]
@@ -236,7 +268,7 @@ mod tests {
     fn each_kind_of_hash_is_checked() {
         let users = UserFile::parse(FILE.as_bytes()).unwrap();
         assert_eq!(users.0.len(), FILE.lines().filter(|line| line.contains(':')).count());
-        for (name, hash) in &users.0 {
+        for StoredUser { name, hash } in &users.0 {
             assert!(hash.is_of(b"right"), "{}", name.escape_ascii());
             for wrong in [&b""[..], b"wrong", b"right ", b"Right"] {
                 assert!(!hash.is_of(wrong), "{}", name.escape_ascii());
@@ -252,7 +284,42 @@ mod tests {
         let text = format!("# users\r\n\r\n{line}:a comment\r\n");
         let users = UserFile::parse(text.as_bytes()).unwrap();
         assert!(users.hash_of(b"bcrypt").is_some_and(|hash| hash.is_of(b"right")));
-        assert!(UserFile::parse(b"").unwrap().any_hash().is_none());
+        assert!(UserFile::parse(b"").unwrap().stand_in_for(b"bcrypt").is_none());
+    }
+
+    #[test]
+    fn unknown_users_stand_in_for_all_hashes() {
+        let users = UserFile::parse(FILE.as_bytes()).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for number in 0..100_u32 {
+            let name = number.to_le_bytes();
+            let stand_in = users.stand_in_for(&name).unwrap();
+            assert_eq!(users.stand_in_for(&name), Some(stand_in), "a name keeps its hash");
+            seen.insert(stand_in.text().to_owned());
+        }
+        assert_eq!(seen.len(), users.0.len());
+    }
+
+    #[test]
+    fn costly_hash_is_refused() {
+        let line = |start: &str| FILE.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        let (bcrypt, argon2) = (line("bcrypt:"), line("argon2:"));
+        let hash = "x".repeat(86);
+        for (bearable, costly) in [
+            (bcrypt.replace("$05$", "$15$"), bcrypt.replace("$05$", "$16$")),
+            (format!("a:$6$rounds=1000000$salt${hash}"), format!("a:$6$rounds=1000001$salt${hash}")),
+            (with_memory(&argon2, 262_144), with_memory(&argon2, 262_145)),
+        ] {
+            assert!(UserFile::parse(bearable.as_bytes()).is_ok(), "{bearable}");
+            let refused = UserFile::parse(costly.as_bytes());
+            assert_eq!(refused, Err((1, HtpasswdError::Costly)), "{costly}");
+        }
+    }
+
+    /// The line of an Argon2 hash with this memory, in KiB.
+    fn with_memory(line: &str, kib: u32) -> String {
+        let (start, rest) = line.split_once("m=").unwrap();
+        format!("{start}m={kib},{}", rest.split_once(',').unwrap().1)
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! The order is: the client's network (403), the rate (429, or a wait), name and password (401). So
 //! a flood of passwords meets the rate before a check costs processor time. The rules follow the
-//! path of the request, as received from the client, decoded. Leaves out waiting and checking
-//! (`deferred.rs`). Tested through the binary (`crates/cli/tests/e2e/access.rs`).
+//! decoded path that answers: of the request, of a rewrite, of an index page, of a candidate of
+//! `try`. Leaves out waiting and checking (`deferred/clients.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/access.rs`).
 
 use super::{Answer, Deferred, error};
 use crate::{
@@ -48,13 +49,11 @@ pub(super) fn check(
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     let mut decoded = Vec::new();
-    // A path that cannot be decoded names no file and no program.
-    let path = path::decode_for_program(request.target.path, &mut decoded).ok()?;
-    let (rule, answer) = check_path(local, host, path.bytes, request, *head, out)?;
-    if answer.is_none() {
-        head.passed.note(rule, PassedCheck::All);
+    match path::decode_for_program(request.target.path, &mut decoded) {
+        Ok(path) => check_path(local, host, path.bytes, request, head, out),
+        // No rules can be found for such a path, so nothing may answer it.
+        Err(wrong) => Some(error(local, wrong.status(), b"", *head, out)),
     }
-    answer
 }
 
 /// As [`check`], for the file or program at `path`, decoded, that answers `request` although the
@@ -64,70 +63,70 @@ pub(crate) fn check_other(
     host: HostId,
     path: &[u8],
     request: &Request<'_>,
-    head: AnswerHead,
+    mut head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     if !local.hosts.hosts().is_guarded(host) {
         return None;
     }
-    check_path(local, host, path, request, head, out)?.1
+    check_path(local, host, path, request, &mut head, out)
 }
 
-/// The number of the rules for `path`, and the answer unless they let `request` in. `None` if there
-/// are no rules.
 fn check_path(
     local: &mut CoreContext,
     host: HostId,
     path: &[u8],
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
-) -> Option<(u32, Option<Answer>)> {
+) -> Option<Answer> {
     let hosts = local.hosts.hosts();
     let (rule, guard) = hosts.host(host).rules.guard_at(path, head.asked(request))?;
     let passed = head.passed.of(rule);
     if passed == PassedCheck::All {
-        return Some((rule, None));
+        return None;
     }
     if !guard.lets_in(head.visitor.peer) {
-        return Some((rule, Some(error(local, Status::Forbidden, b"", head, out))));
+        return Some(error(local, Status::Forbidden, b"", *head, out));
     }
     if passed == PassedCheck::Nothing
         && let Some(limit) = &guard.rate
     {
         // The name stays the same when a reload changes the number of the host.
         let counted = (hosts.host(host).name.unwrap_or_default(), limit.rule);
-        let decision = match bucket(local, limit, request, head.visitor.peer) {
-            CountedBy::Client(client) => {
-                local.server.clients.rates.admit(limit, counted, client, monotonic_ns())
-            }
-            CountedBy::Value(value) => {
-                local.server.clients.rates.admit(limit, counted, value, monotonic_ns())
-            }
+        let rates = &local.server.clients.rates;
+        let decision = match counted_by(local, limit, request, head.visitor.peer) {
+            CountedBy::Client(client) => rates.admit(limit, counted, client, monotonic_ns()),
+            CountedBy::Value(value) => rates.admit(limit, counted, value, monotonic_ns()),
         };
         match decision {
             RateDecision::Now => {}
             RateDecision::Later(time) => {
-                return Some((rule, Some(Answer::Slow(Deferred::Wait(RateWait { time, rule })))));
+                return Some(Answer::Slow(Deferred::Wait(RateWait { time, rule })));
             }
-            RateDecision::Refused(wait) => {
-                return Some((rule, Some(too_many(local, request, wait, head, out))));
+            RateDecision::Refused(wait) => return Some(too_many(local, request, wait, *head, out)),
+        }
+    }
+    if let Some(realm) = &guard.realm {
+        match password(local, realm, request) {
+            PasswordState::Right => {}
+            PasswordState::Unknown(check) => {
+                let line = challenge(realm);
+                return Some(Answer::Slow(Deferred::Password(Box::new(Challenge {
+                    check,
+                    host,
+                    rule,
+                    line,
+                }))));
+            }
+            PasswordState::Missing => {
+                let line = challenge(realm);
+                return Some(error(local, Status::Unauthorized, &line, *head, out));
             }
         }
     }
-    let Some(realm) = guard.realm.as_ref() else { return Some((rule, None)) };
-    let answer = match password(local, realm, request) {
-        PasswordState::Right => None,
-        PasswordState::Unknown(check) => {
-            let line = challenge(realm);
-            Some(Answer::Slow(Deferred::Password(Box::new(Challenge { check, host, rule, line }))))
-        }
-        PasswordState::Missing => {
-            let line = challenge(realm);
-            Some(error(local, Status::Unauthorized, &line, head, out))
-        }
-    };
-    Some((rule, answer))
+    head.passed.note(rule, PassedCheck::All);
+    None
 }
 
 /// The requests with which a request is counted.
@@ -136,7 +135,7 @@ enum CountedBy<'a> {
     Value(&'a [u8]),
 }
 
-fn bucket<'a>(
+fn counted_by<'a>(
     local: &CoreContext,
     limit: &RateLimit,
     request: &Request<'a>,
@@ -189,7 +188,8 @@ enum PasswordState {
 fn password(local: &CoreContext, realm: &Realm, request: &Request<'_>) -> PasswordState {
     let Some(credentials) = BasicCredentials::of(request) else { return PasswordState::Missing };
     let known = realm.users.hash_of(credentials.user());
-    let Some(hash) = known.or_else(|| realm.users.any_hash()) else { return PasswordState::Missing };
+    let stand_in = || realm.users.stand_in_for(credentials.user());
+    let Some(hash) = known.or_else(stand_in) else { return PasswordState::Missing };
     let passwords = &local.server.clients.passwords;
     let check = passwords.check(credentials.password(), hash, known.is_some());
     match passwords.remembers(&check, now_ms()) {

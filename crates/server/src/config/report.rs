@@ -107,12 +107,19 @@ impl ConfigError {
 
     /// The problems without the excerpts, a line each.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        self.located.iter().map(|Located { file, place, key, what }| {
+        let located = self.located.iter().map(|Located { file, place, key, what }| {
             let file = file.as_ref().unwrap_or(&self.file).display();
             let place = place.as_ref().map_or_else(String::new, |at| format!("{}:{}:", at.line, at.column));
             let key = if key.is_empty() { String::new() } else { format!(" {key}:") };
             format!("{file}:{place}{key} {what}")
-        })
+        });
+        located.chain(self.more())
+    }
+
+    /// The line about the problems that are only counted, if there are any.
+    fn more(&self) -> Option<String> {
+        let more = self.total - self.located.len();
+        (more > 0).then(|| format!("{}: {more} more problems", self.file.display()))
     }
 
     /// Whether the file could not be read at all.
@@ -184,9 +191,9 @@ impl fmt::Display for ConfigError {
                 place.excerpt(f)?;
             }
         }
-        match self.total - self.located.len() {
-            0 => Ok(()),
-            more => write!(f, "\n{}: {more} more problems", self.file.display()),
+        match self.more() {
+            None => Ok(()),
+            Some(more) => write!(f, "\n{more}"),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::HashSet,
     fs, io,
     ops::Range,
     path::{Path, PathBuf},
@@ -27,6 +28,8 @@ pub struct ConfigText {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct IncludedFile {
     pub(super) path: PathBuf,
+    /// The place where the text begins.
+    start: usize,
     /// The text, or why there is none.
     pub(super) text: Result<String, String>,
 }
@@ -55,9 +58,17 @@ impl SourceText<'_> {
 impl ConfigText {
     /// Reads the files that the main text, of a file in `folder`, includes.
     pub(super) fn include(main: String, folder: &Path) -> Self {
-        let mut included = Vec::new();
-        for pattern in patterns(&main) {
-            included.extend(matching(&folder.join(pattern)).into_iter().map(IncludedFile::read));
+        let paths = patterns(&main).into_iter().flat_map(|pattern| matching(&folder.join(pattern)));
+        let included = paths.map(IncludedFile::read).collect();
+        Self::in_order(main, included)
+    }
+
+    /// The texts one after another.
+    fn in_order(main: String, mut included: Vec<IncludedFile>) -> Self {
+        let mut start = main.len() + 1;
+        for file in &mut included {
+            file.start = start;
+            start = file.source().places().end;
         }
         Self { main, included }
     }
@@ -67,23 +78,21 @@ impl ConfigText {
         &self.main
     }
 
+    fn main_source(&self) -> SourceText<'_> {
+        SourceText { file: None, text: &self.main, start: 0 }
+    }
+
     /// All texts, the main text first.
     pub(super) fn sources(&self) -> impl Iterator<Item = SourceText<'_>> {
-        let main = SourceText { file: None, text: &self.main, start: 0 };
-        let mut start = main.places().end;
-        let included = self.included.iter().map(move |file| {
-            let text = file.text.as_deref().unwrap_or_default();
-            let source = SourceText { file: Some(file), text, start };
-            start = source.places().end;
-            source
-        });
-        std::iter::once(main).chain(included)
+        std::iter::once(self.main_source()).chain(self.included.iter().map(IncludedFile::source))
     }
 
     /// The text of a place.
     pub(super) fn source(&self, at: usize) -> SourceText<'_> {
-        let main = SourceText { file: None, text: &self.main, start: 0 };
-        self.sources().find(|source| source.places().contains(&at)).unwrap_or(main)
+        match self.included.partition_point(|file| file.start <= at) {
+            0 => self.main_source(),
+            behind => self.included[behind - 1].source(),
+        }
     }
 
     /// The line of a place, with the file if it is not the main one.
@@ -98,8 +107,9 @@ impl ConfigText {
 
     /// The same without the included files that have one of these places.
     pub(super) fn without(&self, places: &[usize]) -> Self {
-        let kept = self.sources().filter(|source| !places.iter().any(|at| source.places().contains(at)));
-        Self { main: self.main.clone(), included: kept.filter_map(|source| source.file.cloned()).collect() }
+        let unfit: HashSet<usize> = places.iter().map(|at| self.source(*at).start).collect();
+        let kept = self.included.iter().filter(|file| !unfit.contains(&file.start));
+        Self::in_order(self.main.clone(), kept.cloned().collect())
     }
 }
 
@@ -112,7 +122,11 @@ impl IncludedFile {
                 format!("byte {at} of this included file is no UTF-8; save the file as UTF-8")
             })
         });
-        Self { path, text }
+        Self { path, start: 0, text }
+    }
+
+    fn source(&self) -> SourceText<'_> {
+        SourceText { file: Some(self), text: self.text.as_deref().unwrap_or_default(), start: self.start }
     }
 }
 

@@ -109,6 +109,11 @@ fn unfit_files_are_left_out_if_operator_says_so() {
         let begin = format!("{}/sites/{file}", folder.0.path().display());
         assert!(left_out.lines().any(|line| line.starts_with(&begin) && line.contains(why)), "{left_out}");
     }
+    // Each file has two problems. The first 50 are told, and the others are counted.
+    let sites: Vec<_> = (0..60).map(|number| (format!("{number}"), "[[host]]\nrot = 1\n")).collect();
+    let sites: Vec<_> = sites.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let left_out = SiteFiles::new(&main, &sites).load().unwrap().left_out;
+    assert!(left_out.len() == 51 && left_out[50].ends_with(": 70 more problems"), "{left_out:?}");
     // A problem of the main file refuses the whole configuration.
     let folder = SiteFiles::new(&format!("{main}rot = 1\n"), &sites);
     assert!(folder.load().is_err());
