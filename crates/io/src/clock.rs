@@ -6,6 +6,7 @@
 //! monotonic clock. Tested below.
 #![allow(unsafe_code)]
 
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     sync::OnceLock,
     time::{Duration, Instant},
@@ -18,6 +19,12 @@ const CALIBRATION: Duration = Duration::from_millis(2);
 /// Readings of both clocks at each end of the calibration. The tightest reading counts, so an
 /// interruption between two readings does no harm. Eight readings take less than a microsecond.
 const READINGS: usize = 8;
+
+/// The processor time of the calling thread, in nanoseconds: a system call.
+pub fn thread_cpu_ns() -> u64 {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs()
+}
 
 /// Nanoseconds since an origin in this process. Cheap to copy.
 #[derive(Clone, Copy, Debug)]

@@ -46,9 +46,10 @@ mod pages;
 mod preemption;
 mod slots;
 mod socket;
+mod thread_times;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
-pub use clock::Clock;
+pub use clock::{Clock, thread_cpu_ns};
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
@@ -66,3 +67,4 @@ pub use socket::{
     held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end,
     prefer_cpu, probe_free, queued_count, set_nodelay,
 };
+pub use thread_times::ThreadTimes;

@@ -6,7 +6,7 @@
 use crate::affinity::{Affinity, Bounded};
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_queue::ColorQueue;
 use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RemoteWakeStreak, StealClass};
@@ -39,6 +39,20 @@ pub(crate) struct ColorMeta {
     /// The color gathers events, so its token waits apart. Written by the holder of the token; a
     /// hint for other threads.
     pub(crate) batch_waits: AtomicBool,
+    /// A [`Staying`]. Written by the holder of the token.
+    staying: AtomicU8,
+}
+
+/// Whether the color of a task stays on its core for now, although its affinity lets it move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Staying {
+    /// The color moves as its affinity says.
+    Unbound,
+    /// The task uses its core's state.
+    Stays,
+    /// The task waits, and its color may move meanwhile.
+    MayMove,
 }
 
 const NOWHERE: u16 = u16::MAX;
@@ -60,6 +74,26 @@ impl ColorMeta {
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             batch_waits: AtomicBool::new(false),
+            staying: AtomicU8::new(Staying::Unbound as u8),
+        }
+    }
+
+    /// For the color of a task that stays on its core, except in some waits.
+    pub(crate) fn staying(mut self) -> Self {
+        *self.staying.get_mut() = Staying::Stays as u8;
+        self
+    }
+
+    /// Whether the color's task stays on its core, except in some waits.
+    pub(crate) fn stays(&self) -> bool {
+        self.staying.load(Ordering::Relaxed) != Staying::Unbound as u8
+    }
+
+    /// The task of the color begins or ends a wait in which the color may move. No effect on other
+    /// colors.
+    pub(crate) fn set_staying(&self, staying: Staying) {
+        if self.stays() {
+            self.staying.store(staying as u8, Ordering::Relaxed);
         }
     }
 
@@ -75,6 +109,9 @@ impl ColorMeta {
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
+        if self.staying.load(Ordering::Relaxed) == Staying::Stays as u8 {
+            return false;
+        }
         match self.affinity.inner() {
             Affinity::Placed(placement) => !placement.is_fixed(),
             Affinity::FollowsHandler(_) | Affinity::Bounded(_) => false,

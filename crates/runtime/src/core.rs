@@ -34,7 +34,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
-use vermeil_io::{CoreLoadPage, Driver, ObjectKey};
+use vermeil_io::{CoreLoadPage, Driver, ObjectKey, ThreadTimes};
 use vermeil_queue::{DriverCore as _, ScopedTls, StealBatch};
 use vermeil_sched::{CoreIndex, STEAL_BATCH_MAX, Turn, TurnStep, TurnView};
 
@@ -69,6 +69,7 @@ pub(crate) struct CoreMeasures {
     pub(crate) perf_counters: PerfCounters,
     pub(crate) counting: RefCell<CoreCounting>,
     pub(crate) stamping: Stamping,
+    thread_times: ThreadTimes,
 }
 
 /// The core's copies of tables of handlers, which need no lock.
@@ -170,6 +171,7 @@ impl Core {
                 perf_counters: PerfCounters::default(),
                 counting: RefCell::default(),
                 stamping: Stamping::new(),
+                thread_times: ThreadTimes::open(),
             },
             known: KnownHandlers::default(),
             run: RunState::new(),
@@ -285,6 +287,7 @@ impl Core {
         self.io(timeout);
         let woke_ns = self.shared.clock.now_ns();
         self.count_idle(woke_ns.saturating_sub(slept_ns));
+        mine.load_cell.utilization.measure(woke_ns, &self.measures.thread_times);
         self.end_watch();
         self.idle.slept.set(true);
         self.shared.idle.wake();

@@ -3,7 +3,7 @@
 //! Each core has a line. Only the core writes the line, except the kept token, with relaxed stores.
 //! A reader may see words of two moments. The use of the hints: `vermeil_sched::CoreLoad`.
 
-use crate::color_meta::ColorMeta;
+use crate::{color_meta::ColorMeta, utilization::Utilization};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vermeil_queue::LifoSlot;
 use vermeil_sched::{CoreLoad, Ready};
@@ -16,6 +16,7 @@ pub(crate) struct CoreLoadCell {
     running_since_ns: AtomicU64,
     expected_ns: AtomicU64,
     activation_ns: AtomicU64,
+    pub(crate) utilization: Utilization,
     /// The token that runs next unless a thief takes it. This word is exact, but lies here because
     /// the thief has read this line already.
     pub(crate) lifo_slot: LifoSlot<ColorMeta>,

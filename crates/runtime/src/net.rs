@@ -354,6 +354,11 @@ impl TcpStream {
         self.anchor.move_here().await
     }
 
+    /// Whether the running core has the stream, so that a call there finds every received byte.
+    pub fn is_here(&self) -> bool {
+        self.anchor.on_driver(|_, _| ()).is_some()
+    }
+
     /// Returns the socket, for use without a driver, if the connection is idle. `None` means that
     /// bytes have arrived or a send is under way, and the stream is unchanged. After the release
     /// every call returns `NotConnected`.

@@ -6,7 +6,6 @@
 //! no lock. The conditions are `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
 use crate::{color_meta::RuntimeToken, core::current, shared::RuntimeShared};
-use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, REMOTE_WAKE_STREAK, Stealing};
 
 /// Why a color may move to its poster.
@@ -65,7 +64,8 @@ impl RuntimeShared {
     ) {
         let color = token.color();
         let unit = self.control.as_ref().and_then(|control| control.unit(color.meta.handler()));
-        if unit.is_some() || !self.may_go(color, here) {
+        // A connection is not woken for a core, and moves only away from much work.
+        if unit.is_some() || color.meta.stays() || !self.may_go(color, here) {
             return;
         }
         let now_ns = self.clock.now_ns();
@@ -93,7 +93,7 @@ impl RuntimeShared {
         };
         if comes {
             if !matches!(reason, MoveReason::Asleep) {
-                color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+                self.note_moved(color, here, now_ns);
             }
             self.count_move(color.meta.handler());
             token.move_to(here.0);

@@ -277,7 +277,7 @@ impl RuntimeShared {
 
     /// Whether a thief may take the color at all. The first such color is noted.
     pub(crate) fn notes_that_moves(&self, color: &RuntimeHead) -> bool {
-        let moves = color.meta.may_move();
+        let moves = self.cores.len() > 1 && color.meta.may_move();
         if moves {
             self.idle.note_movable();
         }

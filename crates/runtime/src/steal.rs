@@ -173,7 +173,9 @@ impl Core {
                 let color = token.color();
                 let is_typical = !explores.get() && like.map(StealKey::steal_class) == steal_class(color);
                 let (like, each_ns) = (like.filter(|_| is_typical), color.worth_ns());
-                let mut is_enough = add(token, entries, each_ns);
+                // The effect of such a move shows before the next (`utilization.rs`).
+                let stays = color.meta.stays();
+                let mut is_enough = add(token, entries, each_ns) || stays;
                 if let Some(like) = like
                     && !is_enough
                 {
@@ -190,7 +192,7 @@ impl Core {
         // Most colors of a batch have the same handler and are counted together.
         let (mut last, mut alike) = (HandlerIndex(0), 0);
         let moved = |color: &RuntimeHead| {
-            color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+            shared.note_moved(color, self.index, now_ns);
             let before = std::mem::replace(&mut last, color.meta.handler());
             if before != last {
                 self.count_steals(before, std::mem::take(&mut alike));

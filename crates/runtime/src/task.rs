@@ -24,7 +24,7 @@ use std::{
     thread::{self, Thread},
 };
 use vermeil_queue::{Join, Promise, TaskBody, TaskCell};
-use vermeil_sched::HandlerIndex;
+use vermeil_sched::{CoreIndex, HandlerIndex};
 
 /// A spawned future. Await the task, [`wait`](Task::wait) for it on a thread outside the runtime,
 /// or drop it: the future continues.
@@ -89,9 +89,24 @@ impl Handle {
         F::Output: Send + 'static,
     {
         let core = self.shared.place(affinity);
+        self.spawn_with_color(core, ColorMeta::of_task(affinity.clone(), handler), handler, future)
+    }
+
+    /// Spawns a future whose polls count as `handler` on a new color that begins on `core`.
+    #[inline(always)]
+    pub(crate) fn spawn_with_color<F>(
+        &self,
+        core: CoreIndex,
+        meta: ColorMeta,
+        handler: HandlerIndex,
+        future: F,
+    ) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         let label = self.shared.label(handler, self.shared.worth_ns(handler));
-        let (body, meta) =
-            (TaskState::new(self.shared.clone(), handler), ColorMeta::of_task(affinity.clone(), handler));
+        let body = TaskState::new(self.shared.clone(), handler);
         let (task, token) = TaskCell::with_color(core.0, meta, label, body, future);
         self.shared.task_begins();
         self.shared.called(token, poster(label));

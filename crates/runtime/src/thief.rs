@@ -7,6 +7,7 @@
 use crate::{
     color_meta::{RuntimeHead, RuntimeToken},
     shared::{RuntimeShared, SleepingCore},
+    utilization::PERIOD_NS,
 };
 use std::sync::atomic::Ordering;
 use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
@@ -129,10 +130,18 @@ impl RuntimeShared {
             return HandOver::Stays(Some(asleep));
         }
         self.notes_that_moves(color);
-        color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+        self.note_moved(color, idle, now_ns);
         self.count_move(color.meta.handler());
         token.move_to(idle.0);
         HandOver::Goes
+    }
+
+    /// A color moves to core `to`.
+    pub(crate) fn note_moved(&self, color: &RuntimeHead, to: CoreIndex, now_ns: u64) {
+        color.meta.moved_ns.store(now_ns, Ordering::Relaxed);
+        if color.meta.stays() {
+            self.core(to.0).load_cell.utilization.took(now_ns);
+        }
     }
 
     /// Gives a token with one entry to a sleeping core if that pays, and makes the color ready.
@@ -176,6 +185,19 @@ impl RuntimeShared {
         !self.settings.keeps_apart(CoreIndex(color.core()), core)
             && color.meta.may_move()
             && color.meta.allows(core)
+            && (!color.meta.stays() || self.is_much_less_busy(core, color))
+    }
+
+    /// Whether `core` has so much less work than the core of `color` that the color's task, which
+    /// would rather stay, moves.
+    fn is_much_less_busy(&self, core: CoreIndex, color: &RuntimeHead) -> bool {
+        let (thief, owner) = (self.core(core.0), self.core(color.core()));
+        self.settings.stealing != Stealing::Learned
+            || thief.load_cell.utilization.may_take_from(
+                &owner.load_cell.utilization,
+                thief.parking.is_asleep(),
+                self.clock.now_ns(),
+            )
     }
 
     /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.
@@ -188,9 +210,13 @@ impl RuntimeShared {
     ) -> StealCandidate {
         let moved_ns = color.meta.moved_ns.load(Ordering::Relaxed);
         let published = self.handlers.published(color.meta.handler());
+        let (queued_ns, wait_ns) = (color.worth_ns(), owner.wait_ns(now_ns));
+        // A task that stays moves for its next requests too. They would wait as long as the
+        // difference between the loads of both cores lasts, which `may_go` asks for.
+        let lasts_ns = if color.meta.stays() { PERIOD_NS } else { 0 };
         StealCandidate {
-            queued_ns: color.worth_ns(),
-            wait_ns: owner.wait_ns(now_ns),
+            queued_ns: queued_ns.max(lasts_ns),
+            wait_ns: wait_ns.max(lasts_ns),
             penalty_ns: published.penalty_ns(distance),
             known_penalty_ns: published.known_penalty_ns(distance),
             since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use vermeil_io::thread_cpu_ns;
 
 use super::context::{RunContext, until};
 
@@ -32,7 +32,6 @@ pub(crate) async fn pulse(field: Arc<RunContext>, core: usize, cpu: CpuNs) {
         tally.delay.record(late);
         tally.left_open += left_open;
         drop(tally);
-        let used = clock_gettime(ClockId::ThreadCPUTime);
-        cpu[core].store(used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64, Ordering::Relaxed);
+        cpu[core].store(thread_cpu_ns(), Ordering::Relaxed);
     }
 }

@@ -214,6 +214,7 @@ impl Core {
         };
         let ran = token.run_watched(batch, before, |color, label| {
             span.set(None);
+            self.run.end_event(color);
             let handler = HandlerIndex(label.handler().into());
             if in_slot.take() {
                 shared.return_permit(handler);

@@ -3,7 +3,11 @@
 //! The code of an event reaches this state through `core::current`, and so tells the core where the
 //! color goes next. Leaves out the measurement of runs (`batch_times.rs`).
 
-use crate::{acquisition::RuntimeAcquire, color::Color, color_meta::RuntimeHead};
+use crate::{
+    acquisition::RuntimeAcquire,
+    color::Color,
+    color_meta::{RuntimeHead, Staying},
+};
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
@@ -19,6 +23,8 @@ const BUDGET: u32 = 128;
 pub(crate) struct RunState {
     /// Whether a color runs that must stay on this core.
     pub(crate) runs_fixed_color: Cell<bool>,
+    /// The running task has begun or ended a wait in which its color may move.
+    pub(crate) staying: Cell<Option<Staying>>,
     /// The running event waits for a socket of another core, so its time says nothing about its
     /// cost.
     asks_for_socket: Cell<bool>,
@@ -54,6 +60,14 @@ impl RunState {
     pub(super) fn begin_event(&self) {
         self.budget.set(BUDGET);
         self.asks_for_socket.set(false);
+    }
+
+    /// An event of `color` has ended.
+    #[inline]
+    pub(super) fn end_event(&self, color: &RuntimeHead) {
+        if let Some(staying) = self.staying.take() {
+            color.meta.set_staying(staying);
+        }
     }
 
     /// The running event waits for a socket of another core.

@@ -17,6 +17,7 @@ mod net;
 mod observed;
 mod perf_counters;
 mod socket_drop;
+mod staying;
 mod steal;
 mod stopping;
 mod task;

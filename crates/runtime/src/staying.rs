@@ -1,0 +1,63 @@
+//! Tasks that use the state of their core, and whose color may move only while they wait for input.
+//!
+//! A server keeps state for each core: a cache, a log, counters. A task that uses such state must
+//! not change its core amid a piece of work. While the task waits for its next piece, any core may
+//! take it. Leaves out the moves themselves (`steal.rs`, `thief.rs`, `remote_wakes.rs`), which ask
+//! `ColorMeta::may_move`. Tested in `tests/staying.rs`.
+
+use crate::{
+    Task,
+    affinity::Affinity,
+    color_meta::{ColorMeta, Staying},
+    core::current,
+    handle::Handle,
+};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use vermeil_sched::CoreIndex;
+
+impl Handle {
+    /// Spawns `future` on a new color that begins on `core`. The color stays on its core except
+    /// while the task waits in [`movable`].
+    ///
+    /// # Panics
+    /// If `core` does not exist.
+    #[track_caller]
+    pub fn spawn_staying<F>(&self, core: CoreIndex, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.check_core(core);
+        let handler = self.shared.kind_of::<F>();
+        let meta = ColorMeta::of_task(Affinity::default(), handler).staying();
+        self.spawn_with_color(core, meta, handler, future)
+    }
+}
+
+/// Lets the color of this task move to another core while `future` waits. After the wait, the color
+/// stays on the core where the task then runs. For tasks of [`Handle::spawn_staying`]; the colors
+/// of other tasks move as their placement says.
+///
+/// A future that cannot be moved in memory is pinned by the caller: `movable(pin!(future))`.
+pub fn movable<F: Future + Unpin>(future: F) -> impl Future<Output = F::Output> {
+    Movable(future)
+}
+
+/// The future of [`movable`].
+struct Movable<F>(F);
+
+impl<F: Future + Unpin> Future for Movable<F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let polled = Pin::new(&mut self.0).poll(context);
+        let staying = if polled.is_ready() { Staying::Stays } else { Staying::MayMove };
+        current(|core| core.run.staying.set(Some(staying)));
+        polled
+    }
+}
