@@ -48,6 +48,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'The cpus to run on: all, a number, or a list')
             [CompletionResult]::new('--instances', '--instances', [CompletionResultType]::ParameterName, 'The number of server processes (instances): per-node, one, or a number')
             [CompletionResult]::new('--balance', '--balance', [CompletionResultType]::ParameterName, 'How new connections are assigned to cores')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'Whether a core takes connections from a core with more work')
             [CompletionResult]::new('--io', '--io', [CompletionResultType]::ParameterName, 'The kernel interface for input and output')
             [CompletionResult]::new('--busy-poll', '--busy-poll', [CompletionResultType]::ParameterName, 'Whether busy cores poll their network card')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Where the access log goes: - (standard output), a file, syslog, journald, or off')

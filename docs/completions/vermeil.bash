@@ -1633,7 +1633,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__serve)
-            opts="-l -c -h --take-over --listen --cores --instances --balance --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --tls-certificate --tls-key --listen-tls --php --php-children --php-queue --php-requests --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --programs-queue-timeout --programs-timeout --programs-body-bytes --php-queue-timeout --php-timeout --php-body-bytes --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
+            opts="-l -c -h --take-over --listen --cores --instances --balance --policy --io --busy-poll --log --control --agent --trace --user --no-listing --follow-symlinks --type --cache-bytes --cache-entries --cache-file-bytes --sendfile --tls-certificate --tls-key --listen-tls --php --php-children --php-queue --php-requests --php-user --php-send --cgi --cgi-user --cgi-max --cgi-queue --cgi-timeout --cgi-memory --cgi-nph --cgi-send --programs-queue-timeout --programs-timeout --programs-body-bytes --php-queue-timeout --php-timeout --php-body-bytes --connections-max --client-connections-max --client-ipv6-prefix --wait-max --request-line-bytes --header-count --header-bytes --body-bytes --body-memory-bytes --requests-per-connection --ranges-max --listing-names --header-timeout --body-timeout --keep-alive-timeout --write-timeout --leave-timeout --drain-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1672,6 +1672,10 @@ _vermeil() {
                     ;;
                 --balance)
                     COMPREPLY=($(compgen -W "auto local load-aware hash fixed round-robin" -- "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -W "adaptive per-node none libasync mely scatter" -- "${cur}"))
                     return 0
                     ;;
                 --io)

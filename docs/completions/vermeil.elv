@@ -44,6 +44,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --cores 'The cpus to run on: all, a number, or a list'
             cand --instances 'The number of server processes (instances): per-node, one, or a number'
             cand --balance 'How new connections are assigned to cores'
+            cand --policy 'Whether a core takes connections from a core with more work'
             cand --io 'The kernel interface for input and output'
             cand --busy-poll 'Whether busy cores poll their network card'
             cand --log 'Where the access log goes: - (standard output), a file, syslog, journald, or off'

@@ -50,6 +50,12 @@ load-aware\t'As local, unless that core has much more waiting work than others; 
 hash\t'The kernel\'s choice by addresses, for comparison'
 fixed\t'One core for all connections of a client address, for comparison; needs CAP_BPF'
 round-robin\t'The cores in turn, for comparison; needs CAP_BPF'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l policy -d 'Whether a core takes connections from a core with more work' -r -f -a "adaptive\t'If the other core has much more work, measured over 10 ms'
+per-node\t'As adaptive, within a memory node'
+none\t'Never; a connection stays on its core'
+libasync\t'As Libasync-SMP, for comparison'
+mely\t'As Mely, for comparison'
+scatter\t'At every request, for tests'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l io -d 'The kernel interface for input and output' -r -f -a "auto\t'io_uring if every needed operation works, else epoll; the start message says which and why'
 uring\t'io_uring, or refuse to start'
 epoll\t'epoll, which works everywhere'"

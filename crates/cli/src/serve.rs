@@ -114,6 +114,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "MODE", default_value = "auto")]
     balance: BalanceChoice,
 
+    /// Whether a core takes connections from a core with more work
+    #[arg(long, value_name = "POLICY", default_value = "adaptive")]
+    policy: PolicyChoice,
+
     /// The kernel interface for input and output
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     io: ServeIo,
@@ -233,6 +237,23 @@ enum ServeIo {
     Uring,
     /// epoll, which works everywhere
     Epoll,
+}
+
+/// Whether cores take connections from cores with more work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PolicyChoice {
+    /// If the other core has much more work, measured over 10 ms
+    Adaptive,
+    /// As adaptive, within a memory node
+    PerNode,
+    /// Never; a connection stays on its core
+    None,
+    /// As Libasync-SMP, for comparison
+    Libasync,
+    /// As Mely, for comparison
+    Mely,
+    /// At every request, for tests
+    Scatter,
 }
 
 /// Whether cores poll their network card.

@@ -1,5 +1,5 @@
 //! Accepting: one task per core and listener, which makes each connection a task on a color of its
-//! own.
+//! own. The color may move to another core while the connection waits for a request.
 //!
 //! At the bound of connections, a connection that waits for its client alone gives way
 //! (`connections.rs`). If no connection gives way, the core stops accepting until one ends. The
@@ -158,9 +158,7 @@ fn spawn<F: Future<Output = ()> + Send + 'static>(
     serve: impl FnOnce(ConnectionPermit) -> F,
 ) {
     let place = ConnectionPermit::take(visit);
-    let number = place.number();
-    let task = handle.spawn_on(&handle.color_on(core), serve(place));
-    core_context::with(|local| local.connections.set_task(number, task));
+    drop(handle.spawn_staying(core, serve(place)));
 }
 
 fn count(core: usize, stream: &TcpStream, how: Accepted) {

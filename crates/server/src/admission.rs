@@ -9,19 +9,18 @@ use crate::{
     admission_control::Admission,
     core_context::{self, CoreContext},
 };
-use rustix::time::{ClockId, clock_gettime};
 use std::{
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
-use vermeil_io::{limit_queue, newcomer};
+use vermeil_io::{limit_queue, newcomer, thread_cpu_ns};
 
 /// Answers 503 and closes. Returns the connection if that is not possible at once.
 pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
-    let began = ran();
+    let began_ns = thread_cpu_ns();
     let left = refusal::refuse(socket);
     if left.is_none() {
-        let took = ran().saturating_sub(began);
+        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(began_ns));
         core_context::with(|local| local.door.on_refused(took));
     }
     left
@@ -44,15 +43,12 @@ pub(crate) fn moment() -> Duration {
     core_context::with(|local| local.door.moment())
 }
 
-/// The cpu time of this thread.
-fn ran() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
 /// Ends a moment of `elapsed` on this core.
 pub(crate) fn judge(local: &mut CoreContext, elapsed: Duration) {
     let waiting = local.sockets.listeners.iter().map(|listener| listener.listener.waiting_count()).sum();
-    let Some(queue_max) = local.door.judge(elapsed, ran(), waiting) else { return };
+    let Some(queue_max) = local.door.judge(elapsed, Duration::from_nanos(thread_cpu_ns()), waiting) else {
+        return;
+    };
     // All cores and instances share a unix socket, so no core alone decides about its queue.
     for listener in local.sockets.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
         // A listener that is being closed has no queue any more.

@@ -29,7 +29,7 @@ pub(crate) async fn linger(connection: Connection) {
     let (mut buffer, mut dropped) = (Vec::new(), 0);
     while dropped < LINGER_BYTES_MAX {
         let receiving = poll_fn(|context| match stream.poll_recv_unread(context, &mut buffer) {
-            Poll::Pending if place.gives_way() => Poll::Ready(io::Result::Ok(0)),
+            Poll::Pending if place.gives_way(context) => Poll::Ready(io::Result::Ok(0)),
             polled => polled,
         });
         match limit.limit(receiving).await {

@@ -29,12 +29,13 @@ use std::{
     future::poll_fn,
     io, mem,
     os::fd::AsFd,
+    pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 use under_way::UnderWay;
-use vermeil::{More, Sleep, now_ms};
+use vermeil::{More, Sleep, movable, now_ms};
 use vermeil_http::{
     Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
 };
@@ -86,6 +87,17 @@ enum WaitingFor {
     NextRequest,
     RestOfHead,
     RestOfBody,
+}
+
+impl WaitingFor {
+    fn idle_state(self) -> IdleState {
+        match self {
+            WaitingFor::FirstRequest => IdleState::BeforeFirst,
+            WaitingFor::NextRequest => IdleState::Between,
+            WaitingFor::RestOfBody => IdleState::Body,
+            WaitingFor::RestOfHead | WaitingFor::Nothing => IdleState::Head,
+        }
+    }
 }
 
 /// How a wait for bytes ended.
@@ -214,7 +226,8 @@ impl Connection {
         with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file.as_fd(), offset, count)).await
     }
 
-    /// Waits for bytes. Returns a farewell if the connection is over.
+    /// Waits for bytes. Returns a farewell if the connection is over. Meanwhile another core may
+    /// take the connection.
     pub(crate) async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
@@ -236,24 +249,27 @@ impl Connection {
             }
         }
         let between_requests = matches!(waiting_for, WaitingFor::FirstRequest | WaitingFor::NextRequest);
-        let idle = match waiting_for {
-            WaitingFor::FirstRequest => IdleState::BeforeFirst,
-            WaitingFor::NextRequest => IdleState::Between,
-            WaitingFor::RestOfBody => IdleState::Body,
-            WaitingFor::RestOfHead | WaitingFor::Nothing => IdleState::Head,
-        };
+        let idle = waiting_for.idle_state();
         // Further pieces of a head do not restart the time.
         let since_ms = since_ms.unwrap_or_else(now_ms);
         self.quiet_since_ms = Some(since_ms);
         self.place.set_idle_since(idle, since_ms);
         let received = loop {
-            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
-            let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if between_requests && place.is_ending() => Poll::Ready(ReceiveEnd::Is(Ok(0))),
-                Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
-                polled => polled.map(ReceiveEnd::Is),
+            let (stream, place, input) = (&mut self.stream, &mut self.place, &mut self.input);
+            let receiving = poll_fn(|context| {
+                place.follow(idle, since_ms);
+                match stream.poll_recv(context, input) {
+                    // The bytes that woke the connection may be on their way to this core.
+                    Poll::Pending if !stream.tcp().is_here() => Poll::Pending,
+                    Poll::Pending if between_requests && place.is_ending(context) => {
+                        Poll::Ready(ReceiveEnd::Is(Ok(0)))
+                    }
+                    Poll::Pending if place.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
+                    polled => polled.map(ReceiveEnd::Is),
+                }
             });
-            match (self.limit.limit(receiving).await, after_rest.take()) {
+            let received = movable(pin!(self.limit.limit(receiving))).await;
+            match (received, after_rest.take()) {
                 (Err(_), Some(allowed)) => after_rest = self.rest(allowed).await?,
                 (Ok(ReceiveEnd::Is(received)), _) => break Ok(received),
                 (Ok(ReceiveEnd::GivesWay), _) => break Err(Farewell::Expected),
@@ -347,7 +363,7 @@ impl Connection {
             self.place.set_idle_since(IdleState::Body, since_ms);
             let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if place.gives_way() => Poll::Ready(ReceiveEnd::GivesWay),
+                Poll::Pending if place.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
                 polled => polled.map(ReceiveEnd::Is),
             });
             let received = self.limit.limit(receiving).await;

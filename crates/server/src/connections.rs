@@ -9,7 +9,6 @@
 
 use slab::Slab;
 use std::{mem, task::Waker};
-use vermeil::Task;
 
 /// How long a half head, a half body or an unread answer stands without progress before the
 /// connection may give way, in milliseconds. A round trip across an ocean and the kernel's first
@@ -72,7 +71,8 @@ pub(crate) struct Connections {
 
 #[derive(Default)]
 struct ConnectionEntry {
-    task: Option<Task<()>>,
+    /// Wakes the connection's task. `None` before the first wait.
+    waker: Option<Waker>,
     idle: IdleState,
     /// The last progress of the client in this state, on the core's clock.
     since_ms: u64,
@@ -103,11 +103,11 @@ impl Connections {
         self.wake_waiting();
     }
 
-    /// Hands over the task of connection `number`, unless it has ended already.
-    pub(crate) fn set_task(&mut self, number: usize, task: Task<()>) {
-        if let Some(entry) = self.all.get_mut(number) {
-            entry.task = Some(task);
-        }
+    /// Takes a place for a connection that comes from another core in the state `idle`. `ending`:
+    /// whether the connection ends as soon as it stands between two requests.
+    pub(crate) fn insert_moved(&mut self, idle: IdleState, since_ms: u64, ending: bool) -> usize {
+        self.counts[idle as usize] += 1;
+        self.all.insert(ConnectionEntry { idle, since_ms, ending, ..ConnectionEntry::default() })
     }
 
     /// The number of connections.
@@ -137,15 +137,24 @@ impl Connections {
         }
     }
 
-    /// Whether another connection wants the place of this one.
-    pub(crate) fn gives_way(&self, number: usize) -> bool {
-        self.all[number].gives_way
+    /// Whether another connection wants the place of this one. Wakes `waker` when that changes.
+    pub(crate) fn gives_way(&mut self, number: usize, waker: &Waker) -> bool {
+        self.entry(number, waker).gives_way
     }
 
-    /// Whether the connection ends between two requests.
-    pub(crate) fn is_ending(&self, number: usize) -> bool {
-        let entry = &self.all[number];
+    /// Whether the connection ends between two requests. Wakes `waker` when that changes.
+    pub(crate) fn is_ending(&mut self, number: usize, waker: &Waker) -> bool {
+        let entry = self.entry(number, waker);
         entry.ending || entry.gives_way
+    }
+
+    /// The entry of a connection whose task waits. A task has the same waker for its whole life.
+    fn entry(&mut self, number: usize, waker: &Waker) -> &ConnectionEntry {
+        let entry = &mut self.all[number];
+        if entry.waker.is_none() {
+            entry.waker = Some(waker.clone());
+        }
+        entry
     }
 
     /// Registers an accepting task that waits for room.
@@ -166,12 +175,12 @@ impl Connections {
     /// whether its last answer is still in flight. Returns the number of all remaining connections.
     pub(crate) fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
-            match &entry.task {
-                Some(task)
+            match &entry.waker {
+                Some(waker)
                     if matches!(entry.idle, IdleState::Between | IdleState::BeforeFirst) && !entry.ending =>
                 {
                     entry.ending = true;
-                    task.wake();
+                    waker.wake_by_ref();
                 }
                 _ => {}
             }
@@ -190,9 +199,9 @@ impl Connections {
         self.hand = number;
         let entry = &mut self.all[number];
         if !mem::replace(&mut entry.gives_way, true)
-            && let Some(task) = &entry.task
+            && let Some(waker) = &entry.waker
         {
-            task.wake();
+            waker.wake_by_ref();
         }
         true
     }
@@ -234,7 +243,7 @@ mod tests {
         let mut connections = connections(&states);
         for expected in [6, 5, 4, 3, 2, 0] {
             assert!(connections.end_one(QUIET_MS));
-            assert!(connections.gives_way(expected), "number {expected}");
+            assert!(connections.all[expected].gives_way, "number {expected}");
             connections.remove(expected);
         }
         assert!(!connections.end_one(u64::MAX), "the server works for the last one");
@@ -258,7 +267,7 @@ mod tests {
         let mut ended = Vec::new();
         for _ in 0..3 {
             assert!(connections.end_one(SILENT_MS));
-            let number = (0..3).find(|&number| connections.gives_way(number)).expect("one is told");
+            let number = (0..3).find(|&number| connections.all[number].gives_way).expect("one is told");
             ended.push(number);
             connections.remove(number);
             let next = connections.insert();
@@ -274,6 +283,6 @@ mod tests {
         assert!(!connections.end_one(SILENT_MS - 1), "its request may be on its way");
         assert!(connections.end_one(SILENT_MS));
         connections.set_idle(0, IdleState::Head, 0);
-        assert!(!connections.gives_way(0) && !connections.is_ending(0));
+        assert!(!connections.all[0].gives_way && !connections.all[0].ending);
     }
 }

@@ -7,7 +7,7 @@
 use crate::{
     address::{Client, ListenAddr},
     admission_control::AdmissionController,
-    balance::IdleConnectionPool,
+    balance::{Accepted, IdleConnectionPool},
     busy_poll::CorePolling,
     clients::Visit,
     connections::{Connections, IdleState},
@@ -26,10 +26,10 @@ use std::{
     hash::BuildHasher,
     net::SocketAddr,
     sync::Arc,
-    task::{Poll, Waker},
+    task::{Context, Poll, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use vermeil::{Sleep, Task, TcpListener, now_ms, yield_now};
+use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
 
 thread_local! {
@@ -276,6 +276,8 @@ impl CoreClock {
 /// A connection's place among those its core may hold. Dropping the place makes room for another
 /// connection.
 pub(crate) struct ConnectionPermit {
+    /// The core that holds the place.
+    core: CoreIndex,
     number: usize,
     /// Set if client addresses have a bound of connections.
     visit: Option<Visit>,
@@ -285,16 +287,35 @@ pub(crate) struct ConnectionPermit {
 
 impl ConnectionPermit {
     pub(crate) fn take(visit: Option<Visit>) -> Self {
-        with(|local| Self { number: local.connections.insert(), visit, ended: false })
+        let number = with(|local| local.connections.insert());
+        Self { core: here(), number, visit, ended: false }
+    }
+
+    /// Changes to a place of the running core, if the connection has moved there while its client
+    /// made no progress since `since_ms` in the state `idle`. The place there may be beyond the
+    /// bound of connections, until one of that core's connections ends.
+    #[inline]
+    pub(crate) fn follow(&mut self, idle: IdleState, since_ms: u64) {
+        if self.core != here() {
+            self.change_core(idle, since_ms);
+        }
+    }
+
+    #[cold]
+    fn change_core(&mut self, idle: IdleState, since_ms: u64) {
+        let number = with(|local| {
+            local.server.balancing.count(here().0 as usize, Accepted::Moved);
+            // The core before may have told the connection to end already.
+            let is_draining = local.server.is_draining();
+            local.connections.insert_moved(idle, since_ms, is_draining)
+        });
+        give_back(self.core, self.number);
+        (self.core, self.number) = (here(), number);
     }
 
     /// Counts the connection for another client than the other end.
     pub(crate) fn count_for(&mut self, visit: Option<Visit>) {
         self.visit = visit;
-    }
-
-    pub(crate) fn number(&self) -> usize {
-        self.number
     }
 
     /// The connection has come to its end.
@@ -317,25 +338,46 @@ impl ConnectionPermit {
         with(|local| local.connections.progress(self.number, now_ms()));
     }
 
-    /// Whether another connection wants this place.
-    pub(crate) fn gives_way(&self) -> bool {
-        with(|local| local.connections.gives_way(self.number))
+    /// Whether another connection wants this place. For the waiting task of the connection.
+    pub(crate) fn gives_way(&self, context: &Context<'_>) -> bool {
+        with(|local| local.connections.gives_way(self.number, context.waker()))
     }
 
-    /// Whether the connection should end, because the client is owed nothing.
-    pub(crate) fn is_ending(&self) -> bool {
-        with(|local| local.connections.is_ending(self.number))
+    /// Whether the connection should end, because the client is owed nothing. For the waiting task
+    /// of the connection.
+    pub(crate) fn is_ending(&self, context: &Context<'_>) -> bool {
+        with(|local| local.connections.is_ending(self.number, context.waker()))
     }
+}
+
+/// The running core.
+fn here() -> CoreIndex {
+    vermeil::core_index().expect("runs on a core of the server")
+}
+
+/// Gives the place `number` of another core back.
+fn give_back(core: CoreIndex, number: usize) {
+    let Some(handle) = Handle::try_current() else { return };
+    drop(handle.spawn_on(&handle.color_on(core), async move {
+        with(|local| local.connections.remove(number));
+    }));
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
+        let here = vermeil::core_index();
         try_with(|local| {
-            local.connections.remove(self.number);
+            if here == Some(self.core) {
+                local.connections.remove(self.number);
+            }
             if !self.ended {
                 local.server.count_unfinished();
             }
         });
+        // A task that is cancelled has not followed its color yet.
+        if here != Some(self.core) {
+            give_back(self.core, self.number);
+        }
     }
 }
 

@@ -365,7 +365,11 @@ async fn drain_core() {
         listener.close();
     }
     sleep(IDLE_GRACE).await;
-    while core_context::with(|local| local.connections.end_idle() + local.sockets.accepting) > 0 {
+    let has_ended = |local: &mut CoreContext| {
+        let left = local.connections.end_idle() + local.sockets.accepting;
+        local.server.note_drained(left == 0)
+    };
+    while !core_context::with(has_ended) {
         sleep(DRAIN_LOOK).await;
     }
     for task in core_context::with(|local| std::mem::take(&mut local.background)) {

@@ -8,7 +8,7 @@ use crate::{
     hosts::Hosts,
     log::{LogFormat, LogTarget},
     settings::{
-        Balance, BalancerOptions, BusyPoll, RequestedPlacement, TakeOver,
+        Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
         cgi::CgiOptions,
         gateway::GatewayOptions,
         php::{PhpOptions, PoolsOptions},
@@ -69,6 +69,8 @@ pub struct ServeOptions {
     pub instances: Vec<Instance>,
     /// How new connections find their cores.
     pub balance: Balance,
+    /// Whether idle cores take connections that wait on other cores.
+    pub policy: MovePolicy,
     /// Whether cores poll their network card while their load is high.
     pub busy_poll: BusyPoll,
     /// The file for the last events of the cores, written when the server ends. Has no effect with

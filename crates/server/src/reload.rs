@@ -509,6 +509,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("user", old.user != new.user),
         ("balance", old.balance != new.balance),
         ("io", old.io != new.io),
+        ("policy", old.policy != new.policy),
         ("agent", old.balancers.agent != new.balancers.agent),
         ("cache", StoreOptions { pages: new.store.pages, ..old.store.clone() } != new.store),
         ("memory", old.store.pages != new.store.pages),
@@ -522,6 +523,7 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.user.clone_from(&old.user);
     new.balance = old.balance;
     new.io = old.io;
+    new.policy = old.policy;
     new.balancers.agent.clone_from(&old.balancers.agent);
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;

@@ -543,7 +543,8 @@ fn launch(options: &ServeOptions, board: Option<Arc<LoadPage>>) -> Result<Runtim
         DescriptorShares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
     let io = DriverOptions { choice: options.io, accept_backlog_max, ..defaults };
     let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
-    let mut builder = Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io);
+    let mut builder =
+        Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io).policy(options.policy.into());
     if let Some(board) = board {
         builder = builder.board(board);
     }

@@ -93,6 +93,8 @@ pub(crate) struct ServerCounters {
     requests: AtomicU64,
     cut: AtomicU64,
     unfinished: AtomicU64,
+    /// Whether the core had no connection at its last look, while the server drains.
+    drained: AtomicBool,
 }
 
 /// Totals over the life of a server.
@@ -214,6 +216,14 @@ impl Server {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.life.draining.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the calling core has drained. Returns whether every core has: until then a
+    /// connection may still move to the calling core.
+    pub(crate) fn note_drained(&self, drained: bool) -> bool {
+        let core = vermeil::core_index().expect("a core drains itself");
+        self.life.counters[core.0 as usize].drained.store(drained, Ordering::Release);
+        self.life.counters.iter().all(|counters| counters.drained.load(Ordering::Acquire))
     }
 
     pub(crate) fn count_request(&self) {

@@ -5,7 +5,8 @@
 
 use super::CacheArgs;
 use super::{
-    BalanceChoice, BusyPollChoice, FollowSymlinksChoice, LimitArgs, ServeArgs, ServeIo, TimeoutArgs,
+    BalanceChoice, BusyPollChoice, FollowSymlinksChoice, LimitArgs, PolicyChoice, ServeArgs, ServeIo,
+    TimeoutArgs,
 };
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
@@ -20,7 +21,7 @@ use vermeil_server::settings::tls::HttpsUse;
 use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
     ClientBound, HOSTS_SHOWN_MAX, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
-    settings::{BusyPoll, TakeOver},
+    settings::{BusyPoll, MovePolicy, TakeOver},
 };
 use vermeil_server::{config::Surroundings, settings::RequestedPlacement};
 
@@ -81,6 +82,7 @@ impl ServeArgs {
             sites_open_max: SITES_OPEN_MAX,
             hosts_shown_max: HOSTS_SHOWN_MAX,
             balance: self.balance.into(),
+            policy: self.policy.into(),
             busy_poll: self.busy_poll.into(),
             io: self.io.into(),
             log: self.log,
@@ -167,6 +169,19 @@ impl From<BalanceChoice> for Balance {
             BalanceChoice::Hash => Self::Hash,
             BalanceChoice::Fixed => Self::Fixed,
             BalanceChoice::RoundRobin => Self::RoundRobin,
+        }
+    }
+}
+
+impl From<PolicyChoice> for MovePolicy {
+    fn from(policy: PolicyChoice) -> Self {
+        match policy {
+            PolicyChoice::Adaptive => Self::Adaptive,
+            PolicyChoice::PerNode => Self::PerNode,
+            PolicyChoice::None => Self::None,
+            PolicyChoice::Libasync => Self::Libasync,
+            PolicyChoice::Mely => Self::Mely,
+            PolicyChoice::Scatter => Self::Scatter,
         }
     }
 }

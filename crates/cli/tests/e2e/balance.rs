@@ -45,14 +45,15 @@ fn start(io: Io, site: &TestSite, cpus: [usize; 2], mode: &str) -> TestServer {
 fn counts(server: &TestServer) -> [usize; 2] {
     let said = server.stderr();
     let (_, rest) = said.split_once("vermeil: accepted: ").expect("said at the end");
-    let mut numbers = rest.split(' ').filter_map(|word| word.parse().ok());
+    let words = rest.split([' ', '(']);
+    let mut numbers = words.filter_map(|word| word.parse().ok());
     [numbers.next().expect("connections"), numbers.next().expect("of them taken over")]
 }
 
 /// From the line at the end: connections that the kernel's program gave to another core.
 fn sent_away(server: &TestServer) -> usize {
     let said = server.stderr();
-    let before = said.split_once(" sent elsewhere").map(|(before, _)| before);
+    let before = said.split_once(" sent to another core").map(|(before, _)| before);
     before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
 }
 

@@ -26,6 +26,7 @@ mod links;
 mod log;
 mod log_fields;
 mod metrics;
+mod moving;
 mod operation;
 mod php;
 mod places;

@@ -117,7 +117,7 @@ fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
     asked.server.stops_clean();
     let said = asked.server.stderr();
     assert!(said.contains("vermeil: accepted: 12 connections") && said.contains(": 48 requests"), "{said}");
-    assert!(!said.contains(" 0 moved from one between requests"), "{said}");
+    assert!(!said.contains(" 0 moved between requests"), "{said}");
 }
 
 fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
@@ -263,13 +263,13 @@ fn timely_request_of_resting_connection_is_answered(io: Io) {
 fn a_full_neighbour_makes_room(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
-    let asked = AskedServer::start(io, &site, cpus, &["--connections-max", "6"]);
+    let asked = AskedServer::start(io, &site, cpus, &["--connections-max", "8"]);
     let mut clients = asked.clients(cpus, 8);
     let (core, its) = asked.fullest();
     let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
     let addr = asked.server.addr();
     let mut more = Vec::new();
-    while asked.of_cores("connections")[1 - core] < 6 {
+    while asked.of_cores("connections")[1 - core] < 8 {
         let mut client = TestClient::connect(addr);
         assert_eq!(client.get("/a.txt").status, 200);
         more.push(client);

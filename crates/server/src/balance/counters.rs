@@ -17,7 +17,7 @@ pub(crate) enum Accepted {
     Own,
     /// From a neighbour's socket.
     TakenOver,
-    /// From a neighbour that had accepted the connection, between two requests.
+    /// From a neighbour that had accepted the connection, while it waited for a request.
     Moved,
     /// Sampled: this core's cpu handles the packets.
     SampledHere,
@@ -32,7 +32,7 @@ pub(crate) struct AcceptCounts {
     pub(crate) accepted: u64,
     /// Of all accepted connections, the connections that a stalled neighbour did not accept.
     pub(crate) taken_over: u64,
-    /// Connections that a neighbour had accepted and then left waiting.
+    /// Connections that a neighbour had accepted and this core took while they waited.
     pub(crate) moved: u64,
     /// Accepted connections in the sample.
     pub(crate) sampled: u64,

@@ -34,10 +34,9 @@ impl KernelChoice {
     }
 }
 
-/// The number of connections that went to other cores, for the line at the end.
-pub(super) fn sent_away(board: &LoadPage) -> String {
-    let sent: u64 = (0..board.len()).map(|core| board.core(core).sent_away()).sum();
-    format!(", {sent} sent elsewhere by the kernel")
+/// The number of connections that went to other cores.
+pub(super) fn sent_away(board: &LoadPage) -> u64 {
+    (0..board.len()).map(|core| board.core(core).sent_away()).sum()
 }
 
 #[cfg(test)]

@@ -21,10 +21,12 @@ mod counters;
 mod kernel;
 mod neighbours;
 mod self_test;
+mod summary;
 pub(crate) mod verdict;
 
 pub(crate) use changeover::Changeover;
 pub(crate) use counters::Accepted;
+pub(crate) use summary::AcceptSummary;
 
 use crate::settings::Balance;
 use changeover::say_unchosen;
@@ -269,24 +271,17 @@ impl Balancing {
         (self.counters.of(core), sent_away)
     }
 
-    /// The counts, in a line for people.
-    pub(crate) fn summary(&self) -> String {
+    /// The counts of all cores.
+    pub(crate) fn summary(&self) -> AcceptSummary {
         let sum = |of: fn(&AcceptCounts) -> u64| self.counters.all().iter().map(of).sum::<u64>();
-        let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));
-        let share = match sampled {
-            0 => String::new(),
-            _ => format!(
-                ", {:.0} % of a sample of {sampled} on the cpu of their packets",
-                here as f64 * 100.0 / sampled as f64
-            ),
-        };
-        let (accepted, taken_over) = (sum(|core| core.accepted), sum(|core| core.taken_over));
-        let moved = sum(|core| core.moved);
-        let sent_away = self.board.as_deref().map_or(String::new(), kernel::sent_away);
-        format!(
-            "accepted: {accepted} connections, {taken_over} of them taken over from a core that did not come, \
-             {moved} moved from one between requests{sent_away}{share}"
-        )
+        AcceptSummary {
+            accepted: sum(|core| core.accepted),
+            taken_over: sum(|core| core.taken_over),
+            moved: sum(|core| core.moved),
+            sent_away: self.board.as_deref().map(kernel::sent_away),
+            sampled: sum(|core| core.sampled),
+            sampled_here: sum(|core| core.sampled_here),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     log::{LogFormat, LogTarget},
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
     settings::{
-        Balance, BusyPoll, LoadReport, cgi,
+        Balance, BusyPoll, LoadReport, MovePolicy, cgi,
         gateway::{self, GatewayTimeouts},
         php,
         tls::{ClientNeed, HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
@@ -50,6 +50,11 @@ table! {
         /// for comparison. `auto`: the first of `load-aware`, `local` and `hash` that passes a
         /// self-test at start.
         balance: Balance = Balance::Auto,
+        /// Whether a core takes connections from a core with more work. `adaptive`: if the other
+        /// core has much more work, measured over 10 ms. `per-node`: the same, within a memory
+        /// node. `none`: a connection stays on its core. `libasync` and `mely` are for comparison,
+        /// and `scatter`, which moves every connection at every request, is for tests.
+        policy: MovePolicy = MovePolicy::Adaptive,
         /// The kernel interface for input and output. `auto` uses io_uring if every needed
         /// operation works.
         io: IoChoice = IoChoice::Auto,
@@ -755,6 +760,9 @@ words! {
     Balance: "auto" => Balance::Auto, "local" => Balance::Local, "hash" => Balance::Hash,
         "load-aware" => Balance::LoadAware, "fixed" => Balance::Fixed, "round-robin" => Balance::RoundRobin;
     IoChoice: "auto" => IoChoice::Auto, "uring" => IoChoice::Uring, "epoll" => IoChoice::Epoll;
+    MovePolicy: "adaptive" => MovePolicy::Adaptive, "per-node" => MovePolicy::PerNode,
+        "none" => MovePolicy::None, "libasync" => MovePolicy::Libasync, "mely" => MovePolicy::Mely,
+        "scatter" => MovePolicy::Scatter;
     BusyPoll: "off" => BusyPoll::Off, "load" => BusyPoll::Load;
     FollowSymlinks: "within" => FollowSymlinks::Within, "all" => FollowSymlinks::All, "none" => FollowSymlinks::None;
     Unknown: "default" => Unknown::Default, "refuse" => Unknown::Refuse;

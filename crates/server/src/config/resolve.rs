@@ -122,6 +122,7 @@ pub(super) fn resolve(
         instances,
         balance: document.balance,
         balancers,
+        policy: document.policy,
         busy_poll: document.busy_poll,
         io: document.io,
         log: log(document.log, folder),

@@ -227,7 +227,7 @@ impl Connection {
             }
             let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if place.is_ending() || place.gives_way() => Poll::Ready(Ok(0)),
+                Poll::Pending if place.is_ending(context) || place.gives_way(context) => Poll::Ready(Ok(0)),
                 polled => polled,
             });
             match self.limit.limit(receiving).await {

@@ -60,7 +60,7 @@ impl Connection {
         let socket = match shelf.put(socket, self.conversation.requests(), waker) {
             Ok(rest) => {
                 let place = &self.place;
-                let back = poll_fn(|_| match place.is_ending() {
+                let back = poll_fn(|context| match place.is_ending(context) {
                     true => Poll::Ready(rest.back()),
                     false => rest.poll_back(),
                 });

@@ -58,7 +58,7 @@ async fn taken<T>(
     loop {
         limit.set(write / LOOKS);
         let waiting = poll_fn(|context| match sending.as_mut().poll(context) {
-            Poll::Pending if place.gives_way() => Poll::Ready(None),
+            Poll::Pending if place.gives_way(context) => Poll::Ready(None),
             polled => polled.map(Some),
         });
         let is_wanted = match limit.limit(waiting).await {

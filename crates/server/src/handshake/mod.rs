@@ -199,7 +199,7 @@ impl<'h> Handshake<'h> {
                 received
             });
             match received {
-                Poll::Pending if place.gives_way() || place.is_ending() => Poll::Ready(Ok(0)),
+                Poll::Pending if place.gives_way(context) || place.is_ending(context) => Poll::Ready(Ok(0)),
                 other => other,
             }
         });

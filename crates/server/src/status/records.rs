@@ -166,9 +166,9 @@ record! {
         steals: u64,
         /// Accepted connections.
         accepted: u64,
-        /// Accepted connections from the listener of a neighbour that did not come in time.
+        /// Accepted connections from the listener of a neighbour that was stuck.
         taken_over: u64,
-        /// Connections that a busy neighbour had accepted, moved here between two requests.
+        /// Connections of a neighbour with more work, moved here between two requests.
         moved: u64,
         /// Connections for this core that the kernel has given to another core, because too much
         /// work waited here (`--balance load-aware`).

@@ -4,7 +4,7 @@ use super::records::{
     AnswersStatus, CacheStatus, CgiStatus, CoreStatus, HostAnswers, HostsStatus, InstanceStatus,
     MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
 };
-use crate::config::values::Size;
+use crate::{balance::AcceptSummary, config::values::Size};
 use std::{
     fmt::{self, Display},
     time::Duration,
@@ -148,21 +148,15 @@ fn busiest(hosts: &HostsStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// How connections came to the cores of an instance.
 fn accepted(cores: &[CoreStatus], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let sum = |of: fn(&CoreStatus) -> u64| cores.iter().map(of).sum::<u64>();
-    write!(
-        f,
-        "accepted: {} connections, {} taken over from a core that did not come, {} moved from one between requests, \
-         {} sent elsewhere by the kernel",
-        sum(|core| core.accepted),
-        sum(|core| core.taken_over),
-        sum(|core| core.moved),
-        sum(|core| core.sent_away)
-    )?;
-    let (sampled, here) = (sum(|core| core.sampled), sum(|core| core.sampled_here));
-    if sampled > 0 {
-        let share = here as f64 * 100.0 / sampled as f64;
-        write!(f, ", {share:.0} % of a sample of {sampled} on the cpu of their packets")?;
-    }
-    writeln!(f)
+    let summary = AcceptSummary {
+        accepted: sum(|core| core.accepted),
+        taken_over: sum(|core| core.taken_over),
+        moved: sum(|core| core.moved),
+        sent_away: Some(sum(|core| core.sent_away)),
+        sampled: sum(|core| core.sampled),
+        sampled_here: sum(|core| core.sampled_here),
+    };
+    writeln!(f, "{summary}")
 }
 
 impl Display for CoreStatus {
