@@ -11,7 +11,7 @@ use crate::scan;
 mod tests;
 
 /// The coding to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
     /// The representation itself.
     Identity,
@@ -74,6 +74,21 @@ pub fn choose(accept_encoding: Option<ListField<'_>>, available: EncodingSet) ->
         Some(list) if !available.is_empty() => choose_some(list, available),
         _ => Choice::Identity,
     }
+}
+
+/// Chooses the coding of `order` with the highest weight in `Accept-Encoding`. At equal weights the
+/// first in `order` wins, and each coding wins over the identity.
+pub fn choose_in_order(accept_encoding: Option<ListField<'_>>, order: &[Choice]) -> Choice {
+    let Some(list) = accept_encoding else { return Choice::Identity };
+    let weights = Weights::parse(list);
+    let mut best = (0, Choice::Identity);
+    for &coding in order.iter().chain([&Choice::Identity]) {
+        let weight = weights.of(coding);
+        if weight > best.0 {
+            best = (weight, coding);
+        }
+    }
+    best.1
 }
 
 fn choose_some(list: ListField<'_>, available: EncodingSet) -> Choice {

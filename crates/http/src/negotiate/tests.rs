@@ -60,6 +60,30 @@ fn table() {
     assert_eq!(choose(None, ALL), Identity);
 }
 
+/// A server that makes codings on demand has an order of its own.
+#[test]
+fn order_of_server_decides_between_equal_weights() {
+    for (value, order, expected) in [
+        ("gzip, deflate, br, zstd", &[Zstd, Br, Gzip][..], Zstd),
+        ("gzip, deflate, br, zstd", &[Gzip, Br], Gzip),
+        ("gzip, deflate, br", &[Zstd, Br], Br),
+        ("gzip;q=0.5, br;q=0.4, zstd;q=0.4", &[Zstd, Br, Gzip], Gzip),
+        ("*", &[Gzip, Br], Gzip),
+        ("*;q=0.1, identity", &[Gzip], Identity),
+        ("identity;q=0", &[Gzip], Identity),
+        ("identity;q=0, *", &[Gzip], Gzip),
+        ("gzip;q=0, *", &[Gzip, Br], Br),
+        ("*;q=0", &[Gzip], Identity),
+        ("identity, gzip", &[Gzip], Gzip),
+        ("gzip", &[], Identity),
+        ("", &[Gzip], Identity),
+    ] {
+        let list = Some(ListField::Line(value.as_bytes()));
+        assert_eq!(choose_in_order(list, order), expected, "{value} of {order:?}");
+    }
+    assert_eq!(choose_in_order(None, &[Gzip]), Identity);
+}
+
 /// The shortcuts for browsers agree with the parsed list.
 #[test]
 fn shortcuts_agree_with_the_list() {
