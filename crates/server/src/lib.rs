@@ -18,6 +18,7 @@ mod admission_control;
 mod affinity_watch;
 mod alias;
 mod answer;
+mod any_core;
 mod balance;
 mod balancers;
 mod broker;

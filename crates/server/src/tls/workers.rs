@@ -1,16 +1,13 @@
-//! The expensive step of handshakes, as events of a handler that any core may run.
+//! The expensive step of handshakes, as work that any core may do (`any_core.rs`).
 //!
-//! A key exchange and a signature take 0.1 to 1.5 ms, and must not hold up requests. Each step is
-//! an event on a color of its own, so idle cores take it. At most as many steps are queued at the
-//! cores as there are cores. Further steps wait in order of arrival outside the cores' queues, so a
-//! request never waits behind a row of handshakes.
+//! A key exchange and a signature take 0.1 to 1.5 ms, and must not hold up requests.
 
-use futures_channel::oneshot;
+use crate::any_core::{AnyCoreWork, WorkEnded};
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
-use vermeil::{Color, Handle, Handler, Spec};
+use vermeil::Handle;
 use vermeil_tls::{ClientGreeting, HostTlsConfig, TlsFailure, TlsSession};
 
 /// The expected time of a step before the first was measured. With a P-256 key on a cpu of 2021.
@@ -18,16 +15,13 @@ const EXPECTED: Duration = Duration::from_micros(200);
 
 /// Runs the steps.
 pub(super) struct HandshakeWorkers {
-    handler: Handler<HandshakeStep>,
-    color: Color,
+    work: AnyCoreWork<HandshakeStep, Result<TlsSession, TlsFailure>>,
     waiting: AtomicUsize,
 }
 
 struct HandshakeStep {
     greeting: ClientGreeting,
     config: HostTlsConfig,
-    /// The connection that waits; may have gone.
-    to: oneshot::Sender<Result<TlsSession, TlsFailure>>,
 }
 
 /// Why there is no result.
@@ -50,14 +44,9 @@ impl Drop for Waiting<'_> {
 
 impl HandshakeWorkers {
     pub(super) fn new(handle: &Handle) -> Self {
-        let handler = handle.handler(Spec::new("TLS handshake").cost(EXPECTED), |step: HandshakeStep| {
-            if !step.to.is_canceled() {
-                // The connection may end meanwhile.
-                let _ = step.to.send(step.greeting.answer(&step.config));
-            }
-        });
-        let color = handle.concurrent_color().bounded(handle.cores().len());
-        Self { handler, color, waiting: AtomicUsize::new(0) }
+        let run = |step: HandshakeStep| step.greeting.answer(&step.config);
+        let work = AnyCoreWork::new(handle, "TLS handshake", EXPECTED, run);
+        Self { work, waiting: AtomicUsize::new(0) }
     }
 
     /// Steps that wait or run.
@@ -77,15 +66,9 @@ impl HandshakeWorkers {
         if before >= most {
             return Err(StepFailure::Full);
         }
-        let (to, answer) = oneshot::channel();
-        let step = HandshakeStep { greeting, config, to };
-        if self.handler.post_when_room(&self.color, step).await.is_err() {
-            return Err(StepFailure::Ended);
-        }
-        match answer.await {
+        match self.work.run(HandshakeStep { greeting, config }).await {
             Ok(answered) => answered.map_err(StepFailure::Failed),
-            // The event was dropped, because the runtime ends.
-            Err(oneshot::Canceled) => Err(StepFailure::Ended),
+            Err(WorkEnded) => Err(StepFailure::Ended),
         }
     }
 }
