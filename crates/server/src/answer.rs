@@ -6,11 +6,13 @@
 //! answers through the binary.
 
 mod by_rules;
+mod coded;
 mod folder;
 mod gate;
 mod limit_notice;
 
 pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+pub(crate) use coded::{FileToCompress, by_coded_content, file_of_program};
 pub(crate) use folder::by_unopened_folder;
 pub(crate) use gate::{Challenge, RateWait, check_other};
 pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
@@ -87,6 +89,8 @@ pub(crate) enum Deferred {
     Password(Box<Challenge>),
     /// The folder must be read.
     List(ListingTask),
+    /// The content of the file must be compressed.
+    Compress(Box<FileToCompress>),
     /// The head is in the output, and these pieces follow it.
     Send {
         /// Keeps the file open.
@@ -477,7 +481,7 @@ pub(crate) fn resolved(
         {
             without_file(local, request.method, head, out)
         }
-        EntryOutcome::File(file) => FileReply { local, request, handle, head, out }.file(file),
+        EntryOutcome::File(file) => FileReply { local, request, handle, head, out, vary: b"" }.file(file),
         EntryOutcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
         EntryOutcome::Listing { .. } => unreachable!("lists are made by jobs"),
         EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
@@ -486,7 +490,7 @@ pub(crate) fn resolved(
         EntryOutcome::NotFound(_) => {
             let of_host = error_page(local, Status::NotFound, head);
             match handle.not_found_page().filter(|_| of_host.is_none() && reads(request.method)) {
-                Some(page) => FileReply { local, request, handle, head, out }.not_found(page),
+                Some(page) => FileReply { local, request, handle, head, out, vary: b"" }.not_found(page),
                 None => error_with(local, of_host, (Status::NotFound, b""), head, out),
             }
         }
@@ -553,6 +557,8 @@ struct FileReply<'a> {
     handle: &'a EntryHandle,
     head: AnswerHead,
     out: &'a mut Vec<u8>,
+    /// A field line that the head lacks, if the answer depends on the accepted codings.
+    vary: &'static [u8],
 }
 
 impl FileReply<'_> {
@@ -565,10 +571,19 @@ impl FileReply<'_> {
             negotiate::choose(self.request.accept_encoding, codings)
         };
         let variant = file.variant(coding);
+        match self.head.rules {
+            Some(rules) if coding == Choice::Identity => self.perhaps_coded(variant, rules),
+            _ => self.representation(variant),
+        }
+    }
+
+    #[inline]
+    fn representation(mut self, variant: &Variant) -> Answer {
         match self.request.preconditions.evaluate(&variant.validators()) {
             Verdict::Proceed => {}
             Verdict::NotModified => {
                 self.out.extend_from_slice(variant.not_modified_head());
+                self.add_vary();
                 finish(self.local, self.head, self.out);
                 return Answer::Ready(Sent { status: Status::NotModified.code(), body_bytes: 0 });
             }
@@ -576,11 +591,8 @@ impl FileReply<'_> {
                 return error(self.local, Status::PreconditionFailed, b"", self.head, self.out);
             }
         }
-        if matches!(self.request.body, Framing::Length(bytes) if bytes > self.local.server.limits.body_bytes)
-        {
-            let line = [self.request.method.as_bytes(), b" ", self.request.target.raw].concat();
-            say_limit(self.local, Rejection::BodyTooLong, &line);
-            return error(self.local, Status::ContentTooLarge, b"", self.head, self.out);
+        if let Some(answer) = self.refused_content() {
+            return answer;
         }
         match self.ranges(variant) {
             Ranges::Whole => self.whole(variant, Status::Ok),
@@ -593,6 +605,25 @@ impl FileReply<'_> {
                 error(self.local, Status::RangeNotSatisfiable, &line, self.head, self.out)
             }
         }
+    }
+
+    #[inline]
+    fn add_vary(&mut self) {
+        if !self.vary.is_empty() {
+            self.out.extend_from_slice(self.vary);
+        }
+    }
+
+    /// The answer to a request whose own content is too long.
+    #[inline]
+    fn refused_content(&mut self) -> Option<Answer> {
+        let Framing::Length(bytes) = self.request.body else { return None };
+        if bytes <= self.local.server.limits.body_bytes {
+            return None;
+        }
+        let line = [self.request.method.as_bytes(), b" ", self.request.target.raw].concat();
+        say_limit(self.local, Rejection::BodyTooLong, &line);
+        Some(error(self.local, Status::ContentTooLarge, b"", self.head, self.out))
     }
 
     fn not_found(self, page: &FileEntry) -> Answer {
@@ -632,6 +663,7 @@ impl FileReply<'_> {
     #[inline]
     fn whole(mut self, variant: &Variant, status: Status) -> Answer {
         self.out.extend_from_slice(variant.head());
+        self.add_vary();
         finish(self.local, self.head, self.out);
         match variant.bytes() {
             0 => Answer::Ready(Sent { status: status.code(), body_bytes: 0 }),
@@ -644,6 +676,7 @@ impl FileReply<'_> {
         ranges::write_content_range(&mut content_range, range, variant.bytes());
         let _ = HeadWriter::new(self.out, Status::PartialContent)
             .lines(variant.partial_fields())
+            .lines(self.vary)
             .field("Content-Type", variant.media_type().as_bytes())
             .field("Content-Range", &content_range)
             .content_length(range.len());
@@ -686,6 +719,7 @@ impl FileReply<'_> {
         let body_bytes = parts.content_length();
         let _ = HeadWriter::new(self.out, Status::PartialContent)
             .lines(variant.partial_fields())
+            .lines(self.vary)
             .field("Content-Type", &content_type)
             .content_length(body_bytes);
         finish(self.local, self.head, self.out);

@@ -8,6 +8,7 @@
 //! (`crates/cli/tests`).
 
 mod clients;
+mod compression;
 
 use crate::{
     alias,
@@ -74,6 +75,9 @@ async fn give(
             Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, *head).await?,
             Deferred::Status(form) => status(connection, form, *head).await?,
             Deferred::List(job) => listed(connection, job, *head).await?,
+            Deferred::Compress(job) => {
+                compression::answer(connection, &acting.parsed(&limits), *head, &job).await?
+            }
             Deferred::Wait(wait) => clients::after_wait(connection, wait, &acting.head, head).await?,
             Deferred::Password(challenge) => {
                 clients::after_password(connection, *challenge, &acting.head, head).await?

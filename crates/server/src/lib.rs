@@ -29,6 +29,7 @@ pub mod check;
 mod client_stream;
 mod clients;
 mod close;
+mod compress;
 pub mod config;
 mod connection;
 mod connections;

@@ -10,6 +10,7 @@ use crate::{
     settings::{
         Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
         cgi::CgiOptions,
+        compression::CompressionOptions,
         gateway::GatewayOptions,
         php::{PhpOptions, PoolsOptions},
         tls::TlsOptions,
@@ -84,6 +85,8 @@ pub struct ServeOptions {
     pub log_format: LogFormat,
     /// How much of the served files is kept in memory.
     pub store: StoreOptions,
+    /// The bounds of compressed answers.
+    pub compression: CompressionOptions,
     /// Host folders that are open at once. At the bound the server closes the least recently used
     /// folders, and the next request opens them again.
     pub sites_open_max: usize,

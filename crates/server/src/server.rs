@@ -8,6 +8,7 @@ use crate::{
     access::{Passwords, RateTable},
     balance::Balancing,
     clients::{ClientBound, Clients, Visit},
+    compress::Compressor,
     control_client::StatusForm,
     hosts::OpenSites,
     load_board::LoadBoard,
@@ -82,6 +83,7 @@ struct ServerLife {
     draining: AtomicBool,
     load: LoadBoard,
     clients: Arc<Clients>,
+    compressor: Arc<Compressor>,
     /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
     counters: Box<[CachePadded<ServerCounters>]>,
@@ -135,6 +137,7 @@ impl Server {
                 draining: AtomicBool::new(false),
                 load: LoadBoard::default(),
                 clients: Arc::default(),
+                compressor: Compressor::new(options.compression),
                 handed_over: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
             }),
@@ -148,6 +151,7 @@ impl Server {
         connections_max: usize,
         tls: Option<Arc<ServerTls>>,
     ) -> Self {
+        self.life.compressor.set_options(options.compression);
         Self {
             tls,
             sites: self.sites.clone(),
@@ -162,6 +166,12 @@ impl Server {
             load_report: options.balancers.load_report,
             life: self.life.clone(),
         }
+    }
+
+    /// The compression of answers.
+    #[inline]
+    pub(crate) fn compressor(&self) -> &Arc<Compressor> {
+        &self.life.compressor
     }
 
     /// The measured load.

@@ -15,6 +15,7 @@ use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions
 use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
 use vermeil_server::log::LogFormat;
 use vermeil_server::settings::Balance;
+use vermeil_server::settings::compression::CompressionOptions;
 use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
 use vermeil_server::settings::php::PoolsOptions;
 use vermeil_server::settings::tls::HttpsUse;
@@ -79,6 +80,7 @@ impl ServeArgs {
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules(), self.tls.host()?).into(),
             store: self.store(),
+            compression: CompressionOptions::default(),
             sites_open_max: SITES_OPEN_MAX,
             hosts_shown_max: HOSTS_SHOWN_MAX,
             balance: self.balance.into(),

@@ -77,7 +77,7 @@ pub(crate) fn by_error_page(
     let ErrorPageCall { status, lines, .. } = call;
     match handle.map(|handle| (handle, handle.outcome())) {
         Some((handle, EntryOutcome::File(file))) => {
-            FileReply { local, request, handle, head, out }.error(file, *status, lines)
+            FileReply { local, request, handle, head, out, vary: b"" }.error(file, *status, lines)
         }
         _ => Answer::Ready(page(local, *status, lines, head, out)),
     }

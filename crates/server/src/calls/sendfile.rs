@@ -12,7 +12,7 @@ use crate::{
     core_context,
     exchange::{AnswerHead, Lost},
     files::EntryOutcome,
-    gateway::{Named, SendRefusal, SendSites},
+    gateway::{self, Named, SendRefusal, SendSites},
     pages::RETRY_AFTER,
     settings::gateway::SendRoot,
 };
@@ -42,15 +42,17 @@ pub(crate) async fn send(
     };
     let handle = look_up(connection, root.site(), &raw_path).await?;
     let mut file_answer = Vec::new();
-    let sending = core_context::with(|local| match handle {
-        Ok(handle) if matches!(handle.outcome(), EntryOutcome::File(_)) => {
+    let sending = core_context::with(|local| match &handle {
+        Ok(handle) if let EntryOutcome::File(file) = handle.outcome() => {
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
             let asked = Request { method, body: Framing::None, ..request.clone() };
-            let answer = answer::resolved(local, &asked, &handle, head, &mut file_answer);
+            gateway::note_file();
+            let answer = answer::file_of_program(local, &asked, file, handle, head, &mut file_answer);
             SendfileAnswer { answer, status: Status::Ok, why: None }
         }
-        Err(status @ Status::ServiceUnavailable) => {
+        Err(Status::ServiceUnavailable) => {
+            let status = Status::ServiceUnavailable;
             let answer = answer::error(local, status, RETRY_AFTER, head, &mut file_answer);
             SendfileAnswer { answer, status, why: Some("nothing had time to look for that file") }
         }

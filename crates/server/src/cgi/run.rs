@@ -12,10 +12,11 @@ use super::{
 };
 use crate::{
     connection::Connection,
+    core_context,
     exchange::{AnswerHead, Lost},
     gateway::{
-        Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead, ProgramReader,
-        Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
+        AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead,
+        ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
     },
     turns::{HostTurn, WaitingFull},
 };
@@ -167,6 +168,7 @@ impl CgiRun<'_> {
         }
         let exchange = ExchangeParameters {
             head: self.head,
+            coding: core_context::with(|local| AllowedCoding::of(local, self.request, self.head)),
             // The program has the content already.
             content: &RequestBody::None,
             head_limits: options.head,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     files::CachingOf,
-    hosts::{AnswerRules, ErrorPagePath, HeaderRule, HeaderRules, check_value},
+    hosts::{ErrorPagePath, HeaderRule, HeaderRules, check_value},
 };
 
 /// The fields of answers, as written for a host or a route.
@@ -52,11 +52,6 @@ impl WrittenFields<'_> {
         }
         HeaderRules::new(rules).expect("each rule was checked")
     }
-}
-
-/// The rules of a route, which include those of its host; `None` if the route has none of its own.
-pub(super) fn of_route(host: &AnswerRules, headers: &HeaderRules) -> Option<AnswerRules> {
-    (!headers.is_empty()).then(|| AnswerRules { headers: host.headers.with(headers), ..host.clone() })
 }
 
 /// `Cache-Control` by media type.

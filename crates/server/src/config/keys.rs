@@ -1,10 +1,12 @@
 //! The keys of `vermeil.toml`: the kind, the default, the bounds and the effect of each key.
 //!
-//! A key is defined here only: reading, hints and the reference page all come from this file.
+//! A key is defined here, or in `compress.rs`: reading, hints and the reference page all come from
+//! the definition.
 //! Bounds are the same as for the command-line options of the same name. Leaves out how the keys
 //! combine (`resolve.rs`).
 
 use super::{
+    compress::{CompressionTable, WrittenCompression},
     describe::{ValueKind, table},
     read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
     values::{FileMode, Listen, Size, Span},
@@ -24,7 +26,7 @@ use crate::{
     },
 };
 use std::{path::PathBuf, time::Duration};
-use vermeil_http::limits;
+use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
@@ -105,6 +107,8 @@ table! {
         timeouts: TimeoutsTable = TimeoutsTable::unwritten().expect("every key has a default"),
         /// The memory cache of served files.
         cache: CacheTable = CacheTable::unwritten().expect("every key has a default"),
+        /// The bounds of compressed answers.
+        compression: CompressionTable = CompressionTable::unwritten().expect("every key has a default"),
         /// The memory pages for the server's own large buffers.
         memory: MemoryTable = MemoryTable::unwritten().expect("every key has a default"),
         /// Settings for all hosts together.
@@ -380,6 +384,9 @@ table! {
         /// Fields that the answers of this host get beside the fields of the same name that they
         /// have. Example: `{ Link = "</style.css>; rel=preload; as=style" }`.
         add_headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// Whether the server compresses answers: `true`, or a table (see `[host.compress]`).
+        /// Without the key, no answer is compressed.
+        compress: WrittenCompression = None,
         /// Pages of errors, as `{ STATUS = "PATH" }`: a status, `4xx` or `5xx`, and the path of a
         /// file of this host. The first match counts. Without a page, the server writes a short
         /// page; for 404, the file `404.html` at the top of the folder, if there is one. Example:
@@ -481,6 +488,9 @@ table! {
         /// Fields that the answers of this route get beside their own, as with `add_headers` of the
         /// host.
         add_headers: FreeTable<FieldValues> = FreeTable::NONE,
+        /// Of `files` and `cgi`: whether answers are compressed. Without the key: as for the host.
+        /// Example: `compress = false` for a path whose answers have secrets.
+        compress: WrittenCompression = None,
         /// The clients of the route. Keys that are not set are those of the host.
         access: Option<At<AccessTable>> = None,
     }
@@ -771,6 +781,7 @@ words! {
         "status" => ActionWord::Status, "metrics" => ActionWord::Metrics, "ready" => ActionWord::Ready;
     ForwardedWord: "x-forwarded" => ForwardedWord::XForwarded, "forwarded" => ForwardedWord::Forwarded,
         "none" => ForwardedWord::None;
+    Choice: "zstd" => Choice::Zstd, "br" => Choice::Br, "gzip" => Choice::Gzip;
     Pages: "auto" => Pages::Auto, "huge" => Pages::Huge, "transparent" => Pages::Transparent, "small" => Pages::Small;
     MinimumVersion: "1.2" => MinimumVersion::Tls12, "1.3" => MinimumVersion::Tls13;
     ClientNeed: "required" => ClientNeed::Required, "optional" => ClientNeed::Optional;

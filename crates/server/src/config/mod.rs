@@ -1,13 +1,14 @@
 //! `vermeil.toml`: the keys of the file, and the options of the server that a file results in.
 //!
-//! Reading order: `keys` (every key), [`load`] (from a file to the server's options), `resolve`
-//! (looks up names, refuses contradictions), `report` (errors with their places). `read` and
-//! `describe` define kinds of values; `split` handles very many hosts. Reading a file changes
-//! nothing and binds nothing, and reports all problems of the file at once. Tested in `tests.rs`;
-//! [`reference_page`] makes `docs/configuration.md`.
+//! Reading order: `keys` (the keys, with those of compression in `compress`), [`load`] (from a file
+//! to the server's options), `resolve` (looks up names, refuses contradictions), `report` (errors
+//! with their places). `read` and `describe` define kinds of values; `split` handles very many
+//! hosts. Reading a file changes nothing and binds nothing, and reports all problems of the file at
+//! once. Tested in `tests.rs`; [`reference_page`] makes `docs/configuration.md`.
 
 mod access;
 mod answers;
+mod compress;
 mod describe;
 mod host_cgi;
 mod keys;

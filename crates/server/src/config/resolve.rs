@@ -6,7 +6,7 @@
 use super::{
     access::Guards,
     answers::{self, WrittenFields},
-    host_cgi,
+    compress, host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     programs, proxies,
     read::At,
@@ -103,6 +103,7 @@ pub(super) fn resolve(
     let hosts = hosts?;
     let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
     Some(ServeOptions {
+        compression: compress::options(&document.compression),
         log_format: document.log_format.unwrap_or_else(|| default_log_format(&hosts)),
         cgi,
         placement,
@@ -411,7 +412,9 @@ impl<'f> HostsMade<'f> {
             headers: fields.rules(&mut self.problems),
             error_pages: answers::error_pages(&host.error_pages, &mut self.problems),
             replaces_program_errors: host.error_pages_of_programs.value,
+            compression: None,
         };
+        let answers = compress::of_host(answers, &host.compress, &mut self.problems);
         if answers.replaces_program_errors && host.error_pages.0.is_empty() {
             let what = "there is no page; write error_pages too";
             self.problems.push(&host.error_pages_of_programs.at, "host.error_pages_of_programs", what);
@@ -628,7 +631,13 @@ impl<'f> HostsMade<'f> {
         }
         let fields =
             WrittenFields { table: "host.route", headers: &table.headers, add_headers: &table.add_headers };
-        let answers = answers::of_route(of_host, &fields.rules(&mut self.problems));
+        if let Some(written) = table.compress.as_ref()
+            && !matches!(table.action, ActionWord::Files | ActionWord::Cgi)
+        {
+            let only = "only a route with action = \"files\" or \"cgi\" has this key";
+            self.problems.push(&written.at, "host.route.compress", only);
+        }
+        let answers = compress::of_route(of_host, &fields, &table.compress, &mut self.problems);
         Some((
             Route { path, prefix, suffix, pattern, conditions, from, action, tries, guard: None, answers },
             folder,

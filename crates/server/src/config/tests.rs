@@ -16,6 +16,7 @@ use vermeil_topology::{Allowed, CpuId, synthetic};
 mod access;
 mod answers;
 mod candidates;
+mod compress;
 mod include;
 mod moved;
 mod proxies;

@@ -72,5 +72,5 @@ pub use programs::{RouteEffect, SitePart, SitePrograms};
 pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};
 pub use site::Site;
 pub use store::{FileStore, StoreUsage};
-pub(crate) use variant::SERVER;
 pub use variant::Variant;
+pub(crate) use variant::{SERVER, forbids_transformation};

@@ -146,7 +146,7 @@ fn has_hidden(path: &[u8]) -> bool {
 /// The state of a file, to tell a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileValidator {
-    device: u64,
+    pub(super) device: u64,
     pub(super) inode: u64,
     mode: u32,
     owner: (u32, u32),

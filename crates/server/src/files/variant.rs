@@ -27,12 +27,21 @@ pub struct Variant {
     /// `None` while another content may still get the same date.
     last_modified: Option<HttpDate>,
     bytes: u64,
-    coding: Choice,
-    varies: Varies,
+    device: u64,
+    coding: VariantCoding,
     probe: usize,
     content: Content,
     /// For the content in memory.
     _charge: Option<Charge>,
+}
+
+/// The coding of a representation, and whether the server may code the representation further.
+#[derive(Clone, Copy, Debug)]
+struct VariantCoding {
+    coding: Choice,
+    varies: Varies,
+    /// Whether `Cache-Control` has `no-transform`.
+    is_fixed: bool,
 }
 
 /// Whether the answer depends on `Accept-Encoding`.
@@ -156,8 +165,12 @@ impl Variant {
             etag: etag.into(),
             last_modified,
             bytes: validator.bytes,
-            coding,
-            varies,
+            device: validator.device,
+            coding: VariantCoding {
+                coding,
+                varies,
+                is_fixed: caching.is_some_and(|value| forbids_transformation(value.as_bytes())),
+            },
             probe,
             content,
             _charge: charge,
@@ -184,13 +197,60 @@ impl Variant {
     /// The field lines about the coding, for an answer that is not the file itself.
     pub(crate) fn coding_fields(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if self.varies == Varies::Yes {
+        if self.varies() {
             field(&mut out, "Vary", b"Accept-Encoding");
         }
-        if let Some(name) = self.coding.content_encoding() {
+        if let Some(name) = self.coding().content_encoding() {
             field(&mut out, "Content-Encoding", name.as_bytes());
         }
         out
+    }
+
+    /// The field lines of the content in a `coding` that the server makes, with the tag `tag`. They
+    /// leave out `Vary`, and the fields that [`Variant::partial_fields`] leaves out.
+    pub(crate) fn coded_fields(&self, coding: Choice, tag: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.partial_fields.len() + 64);
+        for line in self.partial_fields.split_inclusive(|&byte| byte == b'\n') {
+            match line {
+                [b'E', b'T', b'a', b'g', b':', ..] => field(&mut out, "ETag", tag),
+                // Coded content has no ranges, and says itself that it varies.
+                [b'A', b'c', b'c', b'e', b'p', b't', b'-', ..] | [b'V', b'a', b'r', b'y', b':', ..] => {}
+                line => out.extend_from_slice(line),
+            }
+        }
+        if let Some(name) = coding.content_encoding() {
+            field(&mut out, "Content-Encoding", name.as_bytes());
+        }
+        out
+    }
+
+    /// The tag of the content in a `coding` that the server makes. Weak, because another version of
+    /// the encoder may give other bytes.
+    pub(crate) fn coded_tag(&self, coding: Choice) -> Vec<u8> {
+        let opaque = self.etag.strip_prefix(b"W/").unwrap_or(&self.etag);
+        let opaque = opaque.strip_suffix(b"\"").unwrap_or(opaque);
+        let name = coding.content_encoding().unwrap_or_default();
+        [b"W/", opaque, b"-", name.as_bytes(), b"\""].concat()
+    }
+
+    /// The tag of the content. A strong tag names one content of a device.
+    pub(crate) fn tag(&self) -> &[u8] {
+        &self.etag
+    }
+
+    /// The device of the file.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Whether the answer depends on `Accept-Encoding`.
+    pub(crate) fn varies(&self) -> bool {
+        self.coding.varies == Varies::Yes
+    }
+
+    /// Whether `Cache-Control` forbids to transform the content.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.coding.is_fixed
     }
 
     /// The value of `Content-Type`.
@@ -210,7 +270,7 @@ impl Variant {
 
     /// The content coding.
     pub fn coding(&self) -> Choice {
-        self.coding
+        self.coding.coding
     }
 
     /// The place of the content.
@@ -238,6 +298,12 @@ impl Variant {
 enum HeadFieldSet {
     OfResource,
     OfContent,
+}
+
+/// Whether a value of `Cache-Control` forbids to transform the content.
+pub(crate) fn forbids_transformation(value: &[u8]) -> bool {
+    let name = b"no-transform";
+    value.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {

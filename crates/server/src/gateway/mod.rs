@@ -14,6 +14,7 @@
 //! the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
 
 mod asking;
+mod coding;
 mod errors;
 mod failure;
 mod program;
@@ -27,6 +28,7 @@ mod yield_to_child;
 
 use crate::settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use asking::Asking;
+pub(crate) use coding::AllowedCoding;
 pub(crate) use errors::{ErrorLines, ErrorSink};
 pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};
 pub(crate) use program::{FoundProgram, Last, ProgramRead, ProgramReader, ProgramWriter, Trouble};

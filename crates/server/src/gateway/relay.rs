@@ -11,8 +11,10 @@
 //! client goes, the exchange ends.
 
 use super::{
-    Broken, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, ProgramRead, ProgramReader,
-    ProgramWriter, RequestBody, ResponseBuffer, Trouble, yield_to_child::YieldToChild,
+    AllowedCoding, Broken, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, ProgramRead,
+    ProgramReader, ProgramWriter, RequestBody, ResponseBuffer, Trouble,
+    coding::{self, AnswerCoding, ContentCoding, OutputProgress},
+    yield_to_child::YieldToChild,
 };
 use crate::{
     connection::Connection,
@@ -55,6 +57,8 @@ const DROPPED_BYTES_MAX: u64 = 1 << 20;
 /// The parameters of an exchange.
 pub(crate) struct ExchangeParameters<'a> {
     pub(crate) head: AnswerHead,
+    /// The compression of the answer, if the host compresses answers.
+    pub(crate) coding: Option<AllowedCoding>,
     pub(crate) content: &'a RequestBody,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: GatewayTimeouts,
@@ -252,7 +256,7 @@ impl<R: ProgramReader> Pump<'_, R> {
         // Without content the head is the whole answer, so the rest of the program's output does
         // not matter.
         if content == Sends::Sent && head.has_content() {
-            self.gather(&mut hold, enough(&head, 0)).await;
+            self.gather(&mut hold, enough(head.content_length)).await;
         }
         if let Some(failure) = self.failed.take() {
             return Err(failure);
@@ -260,6 +264,7 @@ impl<R: ProgramReader> Pump<'_, R> {
         if self.ended && content == Sends::Sent && head.content_length.is_none() {
             head.content_length = Some(self.output.len() as u64);
         }
+        let mut coder = self.coded(&mut head).await?;
         let mut body = Body::new(&head, version, content);
         let persistence = match body.framing() {
             BodyFraming::UntilClose => Persistence::Close,
@@ -269,7 +274,10 @@ impl<R: ProgramReader> Pump<'_, R> {
         self.note(Sent { status: head.status, body_bytes: 0 });
         let mut long;
         loop {
-            long = self.take_piece(&mut body);
+            if let Some(coder) = &mut coder {
+                self.code_output(coder).await?;
+            }
+            long = self.take_piece(&mut body, coder.as_mut());
             if self.ended {
                 break;
             }
@@ -280,12 +288,19 @@ impl<R: ProgramReader> Pump<'_, R> {
             self.note(Sent { status: head.status, body_bytes: body.sent() });
             match self.read().await {
                 // The program was killed after its answer, and the client has the whole answer.
-                Err(Failure::Program(Trouble::Ended)) if body.is_complete() => break,
+                Err(Failure::Program(Trouble::Ended))
+                    if coder.as_ref().map_or(body.is_complete(), ContentCoding::is_complete) =>
+                {
+                    break;
+                }
                 read => read?,
             }
-            self.gather(&mut hold, enough(&head, body.sent())).await;
+            let unsent = || head.content_length.map(|length| length.saturating_sub(body.sent()));
+            let left = coder.as_ref().map_or_else(unsent, ContentCoding::left);
+            self.gather(&mut hold, enough(left)).await;
         }
-        if body.end() == ContentEnd::Short {
+        let is_cut = coder.is_some_and(|coder| !coder.is_complete());
+        if is_cut || body.end() == ContentEnd::Short {
             self.connection.flush(long, More::No).await?;
             self.connection.sent().await?;
             return Err(Trouble::Ended.into());
@@ -297,6 +312,60 @@ impl<R: ProgramReader> Pump<'_, R> {
         Ok(Relayed::Sent { sent, rest: long, persistence })
     }
 
+    /// Prepares the head for a coding. Codes an answer that has ended, and returns the encoder for
+    /// an answer that has not.
+    async fn coded(&mut self, head: &mut ResponseHead) -> Result<Option<ContentCoding>, Failure> {
+        let Some(allowed) = &self.exchange.coding else { return Ok(None) };
+        let plan = match allowed.of_answer(head) {
+            AnswerCoding::None => return Ok(None),
+            AnswerCoding::Identity => {
+                coding::say_varying(head);
+                return Ok(None);
+            }
+            AnswerCoding::Coded(plan) => plan,
+        };
+        coding::say_varying(head);
+        let announced = head.content_length;
+        if self.exchange.head.content == Sends::Omitted {
+            // Whether content of unknown length is long enough shows only at its end.
+            if head.content_length.take().is_some() {
+                coding::say_coded(head, plan.coding);
+            }
+            return Ok(None);
+        }
+        let is_short = self.ended && announced.is_some_and(|length| length > self.output.len() as u64);
+        let compressor = core_context::with(|local| local.server.compressor().clone());
+        let begun = if is_short { None } else { compressor.begin_answer(plan) };
+        let Some(coder) = begun else { return Ok(None) };
+        let mut coder = ContentCoding::new(coder, announced);
+        if !self.ended {
+            coding::say_coded(head, plan.coding);
+            head.content_length = None;
+            return Ok(Some(coder));
+        }
+        let whole = self.output.take_all();
+        let coded = coder.code(whole.clone(), OutputProgress::Ended).await.map_err(Trouble::from)?;
+        if coded.bytes.len() >= whole.len() {
+            self.output.take_over(whole.into(), 0);
+            return Ok(None);
+        }
+        self.has_excess |= coded.has_excess;
+        head.content_length = Some(coded.bytes.len() as u64);
+        coding::say_coded(head, plan.coding);
+        self.output.take_over(coded.bytes, 0);
+        Ok(None)
+    }
+
+    /// Codes the output that was read.
+    async fn code_output(&mut self, coder: &mut ContentCoding) -> Result<(), Failure> {
+        let output = self.output.take_all();
+        let progress = if self.ended { OutputProgress::Ended } else { OutputProgress::GoesOn };
+        let coded = coder.code(output, progress).await.map_err(Trouble::from)?;
+        self.has_excess |= coded.has_excess;
+        self.output.take_over(coded.bytes, 0);
+        Ok(())
+    }
+
     fn note(&mut self, sent: Sent) {
         self.sent = Some(sent);
         self.connection.note(sent);
@@ -304,7 +373,7 @@ impl<R: ProgramReader> Pump<'_, R> {
 
     /// Turns the output into a piece of content. The last piece includes the content's end. A short
     /// piece goes into the connection's output. Returns the part to send after that output.
-    fn take_piece(&mut self, body: &mut Body) -> Bytes {
+    fn take_piece(&mut self, body: &mut Body, coder: Option<&mut ContentCoding>) -> Bytes {
         let Self { output, connection, ended, .. } = self;
         let out = &mut connection.output;
         let bytes = output.len();
@@ -318,7 +387,9 @@ impl<R: ProgramReader> Pump<'_, R> {
             }
         };
         self.has_excess |= is_announced && taken < bytes;
-        let end: &[u8] = if *ended && body.end() == ContentEnd::LastChunk { LAST_CHUNK } else { b"" };
+        // Coded content ends with the encoder, which may have all content before the program ends.
+        let ends = coder.map_or(*ended, ContentCoding::take_end);
+        let end: &[u8] = if ends && body.end() == ContentEnd::LastChunk { LAST_CHUNK } else { b"" };
         output.take(taken, out, &[behind, end])
     }
 
@@ -357,7 +428,6 @@ impl<R: ProgramReader> Pump<'_, R> {
 
 /// Bytes of output that are sent without further waiting: a full piece, or the rest of an announced
 /// length.
-fn enough(head: &ResponseHead, sent: u64) -> usize {
-    let left = head.content_length.map_or(u64::MAX, |announced| announced.saturating_sub(sent));
-    usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES)
+fn enough(left: Option<u64>) -> usize {
+    usize::try_from(left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX).min(PIECE_BYTES)
 }

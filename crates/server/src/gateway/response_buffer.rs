@@ -66,6 +66,17 @@ impl ResponseBuffer {
         self.start = 0;
     }
 
+    /// Takes all output.
+    pub(crate) fn take_all(&mut self) -> Bytes {
+        let mut short = Vec::new();
+        let long = self.take(usize::MAX, &mut short, &[]);
+        match (short.is_empty(), long.is_empty()) {
+            (true, _) => long,
+            (false, true) => short.into(),
+            (false, false) => [&short[..], &long].concat().into(),
+        }
+    }
+
     /// Takes all output, cut to `bytes_max`, followed by `behind`. Output that was set aside and
     /// short output go into `out`. Returns the rest, to be sent after `out`.
     pub(crate) fn take(&mut self, bytes_max: usize, out: &mut Vec<u8>, behind: &[&[u8]]) -> Bytes {

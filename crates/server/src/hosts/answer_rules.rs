@@ -2,8 +2,8 @@
 //!
 //! Leaves out the choice of the answer (`answer.rs`). Tested through the binary.
 
-use super::HeaderRules;
-use std::{fmt, ops::RangeInclusive, str::FromStr};
+use super::{CompressionRules, HeaderRules};
+use std::{fmt, ops::RangeInclusive, str::FromStr, sync::Arc};
 use vermeil_http::Status;
 
 /// The rules for the answers of a host, or of a route. The rules of a route include the rules of
@@ -16,6 +16,8 @@ pub struct AnswerRules {
     pub error_pages: Vec<ErrorPagePath>,
     /// Whether these pages also replace the errors that programs answer.
     pub replaces_program_errors: bool,
+    /// Which answers are compressed; `None` for none.
+    pub compression: Option<Arc<CompressionRules>>,
 }
 
 /// The page of some errors.
@@ -71,7 +73,7 @@ impl StatusRange {
 impl AnswerRules {
     /// Whether answers are those of the server.
     pub fn is_empty(&self) -> bool {
-        self.headers.is_empty() && self.error_pages.is_empty()
+        self.headers.is_empty() && self.error_pages.is_empty() && self.compression.is_none()
     }
 
     /// The path of the page for `status`.

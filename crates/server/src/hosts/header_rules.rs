@@ -5,6 +5,8 @@
 //! cannot hold a line end, because a client would read the rest as a field. Tested below, and
 //! through the binary (`crates/cli/tests/e2e/headers.rs`).
 
+use crate::files::forbids_transformation;
+
 /// Fields that the server needs for the connection, the framing and the content. No rule changes
 /// these fields.
 const OF_SERVER: [&str; 12] = [
@@ -160,6 +162,15 @@ impl HeaderRules {
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// Whether a rule sets `Cache-Control: no-transform`, which forbids compression.
+    pub fn forbid_transformation(&self) -> bool {
+        self.rules.iter().any(|(name, rule)| {
+            let (HeaderRule::Set(values) | HeaderRule::Add(values)) = rule;
+            name.eq_ignore_ascii_case("cache-control")
+                && values.iter().any(|value| forbids_transformation(value.as_bytes()))
+        })
     }
 
     /// The lines to append to a head of the server, if nothing in the head is replaced.

@@ -7,6 +7,7 @@
 
 mod answer_rules;
 mod candidate;
+mod compression_rules;
 mod condition;
 mod guard;
 mod header_rules;
@@ -22,6 +23,9 @@ mod table;
 mod tests;
 
 pub use answer_rules::{AnswerRules, ErrorPagePath, StatusRange, UnfitStatus};
+pub use compression_rules::{
+    CODINGS, COMPRESSED_BYTES_MIN, COMPRESSED_TYPES, CompressionLevels, CompressionRules, is_compressed,
+};
 pub use condition::{Asked, ConditionError, Conditions, RequestCondition};
 pub(crate) use header_rules::check_value;
 pub use header_rules::{HeaderRule, HeaderRuleError, HeaderRules};

@@ -16,10 +16,11 @@ use super::{
 };
 use crate::{
     connection::Connection,
+    core_context,
     exchange::{AnswerHead, Lost},
     gateway::{
-        Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed, RequestBody, Trouble,
-        collect, relay,
+        AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed,
+        RequestBody, Trouble, collect, relay,
     },
 };
 use std::{
@@ -161,6 +162,7 @@ impl PhpRun<'_> {
         });
         let exchange = ExchangeParameters {
             head: self.head,
+            coding: core_context::with(|local| AllowedCoding::of(local, self.request, self.head)),
             content: &self.content,
             head_limits: self.asking.options.head,
             timeouts: self.asking.options.timeouts,

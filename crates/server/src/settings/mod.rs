@@ -7,6 +7,7 @@ mod balance;
 mod balancers;
 mod busy_poll;
 pub mod cgi;
+pub mod compression;
 pub mod gateway;
 mod move_policy;
 pub mod php;

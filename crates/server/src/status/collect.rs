@@ -5,9 +5,9 @@ use super::{
     imbalance,
     process::{self, ThreadTime},
     records::{
-        AnswersStatus, CacheStatus, CgiStatus, CoreStatus, DurationCount, HostAnswers, HostsStatus,
-        InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus, StatusCount,
-        TlsStatus,
+        AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
+        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus,
+        StatusCount, TlsStatus,
     },
     shown_hosts::ShownHosts,
 };
@@ -16,6 +16,7 @@ use crate::{
     admission_control::DoorStatus,
     busy_poll::PollingStatus,
     cgi::Cgi,
+    compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
     log::{LogCounts, NoticeKind, Notices},
@@ -150,6 +151,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),
+        compression: compression(&server.compressor().snapshot()),
         php: answering
             .as_ref()
             .and_then(|answering| Some(PhpStatus::from(answering.php.as_ref()?.snapshot()))),
@@ -186,6 +188,23 @@ fn cgi(cgi: &Cgi) -> CgiStatus {
         requests,
         failed,
     }
+}
+
+fn compression(compression: &CompressionSnapshot) -> Option<CompressionStatus> {
+    let has_begun = compression.steps + compression.refused > 0;
+    has_begun.then_some(CompressionStatus {
+        files: compression.files,
+        file_hits: compression.hits,
+        answers: compression.answers,
+        refused: compression.refused,
+        input_bytes: compression.input_bytes,
+        output_bytes: compression.output_bytes,
+        steps: compression.steps,
+        work_s: compression.work_s,
+        cache_bytes: compression.cache_bytes,
+        cache_bytes_max: compression.cache_bytes_max,
+        cache_files: compression.cache_files,
+    })
 }
 
 fn tls_status(tls: &TlsSnapshot) -> TlsStatus {

@@ -7,7 +7,8 @@
 //! configuration. Tested through the binary (`crates/cli/tests/e2e/metrics.rs`).
 
 use super::records::{
-    AnswersStatus, CgiStatus, CoreStatus, HostAnswers, InstanceStatus, PhpPoolStatus, PhpStatus, ServerStatus,
+    AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, HostAnswers, InstanceStatus, PhpPoolStatus,
+    PhpStatus, ServerStatus,
 };
 use prometheus_client::{
     collector::Collector,
@@ -54,6 +55,7 @@ impl Collector for StatusMetrics {
         caches(families, &status.instances)?;
         php(families, &status.instances)?;
         cgi(families, &status.instances)?;
+        compression(families, &status.instances)?;
         logs(families, &status.instances)
     }
 }
@@ -219,6 +221,37 @@ fn cgi(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Re
     families.counter("cgi_requests", "Requests for programs", None, each(|cgi| cgi.requests))?;
     let help = "Requests whose program gave no valid answer, or that got no turn";
     families.counter("cgi_failed", help, None, each(|cgi| cgi.failed))
+}
+
+fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    fn each<'i, N: 'i>(
+        instances: &'i [InstanceStatus],
+        of: fn(&CompressionStatus) -> N,
+    ) -> impl Iterator<Item = SeriesValue<N>> + 'i {
+        instances.iter().filter_map(move |one| Some((process(one), of(one.compression.as_ref()?))))
+    }
+    let files = each(instances, |of| of.files);
+    families.counter("compressed_files", "Files that were compressed", None, files)?;
+    let help = "Answers of programs that were compressed";
+    families.counter("compressed_answers", help, None, each(instances, |of| of.answers))?;
+    let help = "Answers for files whose compressed content was in memory";
+    families.counter("compressed_hits", help, None, each(instances, |of| of.file_hits))?;
+    let help = "Answers that went as they are, because too much was being compressed";
+    families.counter("compression_refused", help, None, each(instances, |of| of.refused))?;
+    let bytes = Some(Unit::Bytes);
+    families.counter(
+        "compression_input",
+        "Compressed content",
+        bytes,
+        each(instances, |of| of.input_bytes),
+    )?;
+    let help = "The same content after compression";
+    let bytes = Some(Unit::Bytes);
+    families.counter("compression_output", help, bytes, each(instances, |of| of.output_bytes))?;
+    let help = "Time of cores for compression";
+    families.counter("compression_work", help, Some(Unit::Seconds), each(instances, |of| of.work_s))?;
+    let help = "Compressed contents of files in memory";
+    families.gauge("compression_cache", help, Some(Unit::Bytes), each(instances, |of| of.cache_bytes))
 }
 
 fn logs(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {

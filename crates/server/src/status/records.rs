@@ -116,6 +116,8 @@ record! {
         cgi: Option<CgiStatus>,
         /// HTTPS; `null` if no listener speaks HTTPS.
         tls: Option<TlsStatus>,
+        /// Compressed answers; `null` before the first.
+        compression: Option<CompressionStatus>,
     }
 }
 
@@ -418,6 +420,35 @@ record! {
     }
 }
 
+record! {
+    /// Compressed answers.
+    pub struct CompressionStatus {
+        /// Files that were compressed, or found not to become shorter.
+        files: u64,
+        /// Answers for files whose compressed content was in memory.
+        file_hits: u64,
+        /// Answers of programs that were compressed.
+        answers: u64,
+        /// Answers that went as they are, because too much was being compressed (`files_max` and
+        /// `answers_max` in `[compression]`).
+        refused: u64,
+        /// Bytes of content that were compressed.
+        input_bytes: u64,
+        /// The compressed bytes.
+        output_bytes: u64,
+        /// Steps of the work. Each step may run on another core.
+        steps: u64,
+        /// Time of cores for this work.
+        work_s: f64,
+        /// Memory for compressed contents of files.
+        cache_bytes: u64,
+        /// Bound of `cache_bytes` (`cache_bytes` in `[compression]`).
+        cache_bytes_max: u64,
+        /// Compressed contents of files in memory.
+        cache_files: u64,
+    }
+}
+
 /// The reference page of the status, in Markdown.
 pub fn reference_page() -> String {
     let records = [
@@ -437,6 +468,7 @@ pub fn reference_page() -> String {
         PhpPoolStatus::doc(),
         CgiStatus::doc(),
         TlsStatus::doc(),
+        CompressionStatus::doc(),
     ];
     let mut page = INTRODUCTION.to_owned();
     for RecordDoc { name, about, fields } in records {

@@ -1,8 +1,8 @@
 //! A status for people: some lines, the cores as a table.
 
 use super::records::{
-    AnswersStatus, CacheStatus, CgiStatus, CoreStatus, HostAnswers, HostsStatus, InstanceStatus,
-    MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
+    AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, HostAnswers, HostsStatus,
+    InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
 };
 use crate::{balance::AcceptSummary, config::values::Size};
 use std::{
@@ -95,10 +95,34 @@ impl Display for InstanceStatus {
                  certificates of {hosts} hosts in memory"
             )?;
         }
+        if let Some(compression) = &self.compression {
+            compression.fmt(f)?;
+        }
         for notice in &self.notices {
             writeln!(f, "notice: {}, {}", notice.kind, times(notice.count))?;
         }
         Ok(())
+    }
+}
+
+impl Display for CompressionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.output_bytes as f64 * 100.0 / self.input_bytes.max(1) as f64;
+        let step_ms = self.work_s * 1e3 / self.steps.max(1) as f64;
+        writeln!(
+            f,
+            "compression: {} files and {} answers of programs to {share:.0} % of their size, {:.1} s of work in {} steps of \
+             {step_ms:.2} ms; {} answers from {} of {} with {} files; {} not compressed for want of room",
+            self.files,
+            self.answers,
+            self.work_s,
+            self.steps,
+            self.file_hits,
+            Bytes(self.cache_bytes),
+            Size::bytes(self.cache_bytes_max),
+            self.cache_files,
+            self.refused
+        )
     }
 }
 

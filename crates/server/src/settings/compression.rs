@@ -1,0 +1,41 @@
+//! The settings of compression: the bounds for all hosts together.
+
+/// Default memory for compressed contents of files, in bytes: 64 MiB, a quarter of the default for
+/// the contents themselves, as text shrinks to about a quarter.
+pub const CACHE_BYTES: u64 = 64 << 20;
+
+/// Default for the largest compressed file, in bytes: 8 MiB. The largest script bundles of sites
+/// have about that size.
+pub const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Default number of files that are compressed at once. The largest files take 8 MiB of content, 14
+/// MB of encoder at the default levels and the result, so at most 400 MB together.
+pub const FILES_MAX: usize = 16;
+
+/// Default number of answers of programs that are compressed at once. An encoder has 3 MB at the
+/// default levels and 10 MB at the highest, so at most 768 MB by default.
+pub const ANSWERS_MAX: usize = 256;
+
+/// The bounds of compression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressionOptions {
+    /// Memory for compressed contents of files, in bytes.
+    pub cache_bytes: u64,
+    /// The largest file that is compressed, in bytes.
+    pub file_bytes_max: u64,
+    /// The most files that are compressed at once.
+    pub files_max: usize,
+    /// The most answers of programs that are compressed at once.
+    pub answers_max: usize,
+}
+
+impl Default for CompressionOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: CACHE_BYTES,
+            file_bytes_max: FILE_BYTES_MAX,
+            files_max: FILES_MAX,
+            answers_max: ANSWERS_MAX,
+        }
+    }
+}
