@@ -100,7 +100,7 @@ fn spawner(server: &TestServer) -> u32 {
 
 /// The next answer, with a length or in chunks; no request may follow an answer in chunks.
 #[track_caller]
-fn read(client: &mut TestClient) -> Response {
+pub(crate) fn read(client: &mut TestClient) -> Response {
     let mut seen = 1;
     loop {
         client.receive_at_least(seen);
@@ -124,7 +124,7 @@ fn read(client: &mut TestClient) -> Response {
 }
 
 /// The content of chunks, if all are there.
-fn dechunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn dechunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     loop {
         let line = chunks.windows(2).position(|two| two == b"\r\n")?;

@@ -10,6 +10,7 @@ mod balancers;
 mod bounds;
 mod cgi;
 mod changes;
+mod compression;
 mod conditions;
 mod config;
 mod corpus;
