@@ -5,6 +5,7 @@ use crate::{
     cgi,
     support::{ExpectedContent, Io, Response, TestServer, TestSite, noise, on_usual, until, until_or},
 };
+use rustix::process::Signal;
 use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _, process::Command};
 
 on_usual!(
@@ -19,6 +20,8 @@ on_usual!(
     programs_are_compressed,
     program_fields_forbid_compression,
     each_event_of_a_stream_arrives_at_once,
+    answers_beyond_bounds_go_as_they_are,
+    reload_changes_bounds_and_rules,
     truncated_program_answer_stays_incomplete,
     many_clients_get_one_compression,
     php_answers_are_compressed,
@@ -70,11 +73,15 @@ fn serve(io: Io, site: &TestSite, keys: &str) -> TestServer {
 /// A server with CGI below `/cgi-bin/`.
 #[track_caller]
 fn serve_programs(io: Io, site: &TestSite, keys: &str) -> TestServer {
+    TestServer::configured(io, site, &programs(keys))
+}
+
+/// The configuration of a host with these keys and CGI below `/cgi-bin/`.
+fn programs(keys: &str) -> String {
     let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
-    let text = format!(
+    format!(
         "[[host]]\nroot = \"site\"\n{keys}\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n{user}"
-    );
-    TestServer::configured(io, site, &text)
+    )
 }
 
 fn open_to_all(site: &TestSite) {
@@ -97,6 +104,15 @@ fn accept(codings: &str) -> String {
     format!("Accept-Encoding: {codings}")
 }
 
+/// Waits until the file has a strong tag: a file that has just changed has a weak tag, which differs
+/// from request to request, and each request compresses the file anew.
+#[track_caller]
+fn until_settled(server: &TestServer, target: &str) {
+    until("the tag is strong", || {
+        (!server.client().get(target).field("etag").starts_with("W/")).then_some(())
+    });
+}
+
 /// Whether the answer says once that it depends on the accepted codings.
 fn varies(response: &Response) -> bool {
     response.get("vary") == Some("Accept-Encoding")
@@ -114,6 +130,7 @@ fn each_coding_decodes_to_the_file(io: Io) {
     for (seed, (name, len)) in files.into_iter().enumerate() {
         let content = page(seed as u64, len);
         let target = format!("/{name}");
+        until_settled(&server, &target);
         let plain = client.get(&target);
         assert!(plain.body == content && plain.get("content-encoding").is_none() && varies(&plain));
         for coding in NAMES {
@@ -487,6 +504,67 @@ fn each_event_of_a_stream_arrives_at_once(io: Io) {
     }
 }
 
+fn answers_beyond_bounds_go_as_they_are(io: Io) {
+    let site = TestSite::new();
+    open_to_all(&site);
+    let fifo = site.outside("fifo");
+    Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+    fs::set_permissions(&fifo, fs::Permissions::from_mode(0o666)).expect("ours");
+    let head = "printf 'Content-Type: text/html\\n\\n'";
+    script(&site, "cgi-bin/waits", &format!("{head}; cat ../page; read line < {}", fifo.display()));
+    script(&site, "cgi-bin/page", &format!("{head}; cat ../page"));
+    site.write("page", &page(12, 5_000));
+    site.write("fits.txt", &page(12, 10_000));
+    site.write("large.txt", &page(12, 10_001));
+    let bounds = "[compression]\nanswers_max = 1\nfile_bytes = 10000\n";
+    let server = TestServer::configured(io, &site, &format!("{bounds}{}", programs("compress = true")));
+    let coding = |target: &str| {
+        let mut client = server.client();
+        client.ask("GET", target, &[&accept("gzip")]);
+        let answer = cgi::read(&mut client);
+        answer.get("content-encoding").map(str::to_owned)
+    };
+    assert_eq!(coding("/fits.txt").as_deref(), Some("gzip"));
+    assert_eq!(coding("/large.txt"), None);
+    assert_eq!(coding("/cgi-bin/page").as_deref(), Some("gzip"));
+    let mut waits = server.client();
+    waits.ask("GET", "/cgi-bin/waits", &[&accept("gzip")]);
+    until("the first answer is being compressed", || {
+        waits.receive_at_least(1);
+        String::from_utf8_lossy(waits.received()).contains("Content-Encoding: gzip").then_some(())
+    });
+    assert_eq!(coding("/cgi-bin/page"), None);
+    fs::write(&fifo, "go\n").expect("the script reads it");
+    assert!(decoded(&cgi::read(&mut waits)) == page(12, 5_000));
+    until("there is room again", || coding("/cgi-bin/page"));
+}
+
+fn reload_changes_bounds_and_rules(io: Io) {
+    let site = TestSite::new();
+    site.write("a.txt", &page(13, 50_000));
+    let text = |keys: &str, bounds: &str| format!("{bounds}[[host]]\nroot = \"site\"\n{keys}\n");
+    let server = TestServer::configured(io, &site, &text("", ""));
+    let coding = || {
+        let answer = server.client().get_with("/a.txt", &[&accept("gzip, br")]);
+        assert!(decoded(&answer) == page(13, 50_000));
+        answer.get("content-encoding").map(str::to_owned)
+    };
+    assert_eq!(coding(), None);
+    for (keys, bounds, expected) in [
+        ("compress = true", "", Some("br")),
+        ("compress = { codings = [\"gzip\"] }", "", Some("gzip")),
+        ("compress = true", "[compression]\nfile_bytes = 1000\n", None),
+        ("compress = false", "", None),
+    ] {
+        site.configure(io, &text(keys, bounds));
+        server.signal(Signal::HUP);
+        until_or(
+            || (coding().as_deref() == expected).then_some(()),
+            || format!("{keys} {bounds} holds: {:?} instead of {expected:?}", coding()),
+        );
+    }
+}
+
 /// The content of the chunks that have arrived.
 fn begun_chunks(mut chunks: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
@@ -533,10 +611,7 @@ fn many_clients_get_one_compression(io: Io) {
     let text = "[[host]]\nroot = \"site\"\ncompress = { codings = [\"br\"] }\n\
                 [[host.route]]\npath = \"/status\"\naction = \"status\"\n";
     let server = TestServer::configured(io, &site, text);
-    // A file that has just changed has a weak tag, and each request compresses it anew.
-    until("the tag is strong", || {
-        (!server.client().get("/a.js").field("etag").starts_with("W/")).then_some(())
-    });
+    until_settled(&server, "/a.js");
     let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
     for client in &mut clients {
         client.ask("GET", "/a.js", &[&accept("br")]);
