@@ -6,8 +6,8 @@
 //! ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that asserts nothing about
 //! time; the tests run the smoke size, because an unused bench would stop working:
 //!
-//! - [`serve`]: the web server; [`tail`]: many hosts and files; [`overload`]: more load than can be
-//!   served;
+//! - [`serve`]: the web server; [`tail`]: many hosts and files; [`compression`]: compressed
+//!   answers; [`overload`]: more load than can be served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;
@@ -18,6 +18,7 @@
 
 pub mod balancers;
 pub mod cgi;
+pub mod compression;
 pub mod findmax;
 pub mod knet;
 pub mod load;

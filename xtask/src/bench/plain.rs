@@ -6,7 +6,9 @@ use vermeil_bench::options::BenchOptions;
 use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
-use vermeil_bench::{BenchResult as Measured, balancers, cgi, findmax, knet, load, overload, php, sim, tail};
+use vermeil_bench::{
+    BenchResult as Measured, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail,
+};
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
@@ -32,6 +34,11 @@ impl Plain {
             BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
             BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
             BenchName::Tail => (tail::ROUNDS, tail::DURATION, tail::run, |o, s| tail::smoke(o, s).map(Some)),
+            BenchName::Compression => {
+                (compression::ROUNDS, compression::DURATION, compression::run, |o, s| {
+                    compression::smoke(o, s).map(Some)
+                })
+            }
             BenchName::Overload => {
                 (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
             }

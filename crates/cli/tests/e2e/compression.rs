@@ -104,8 +104,8 @@ fn accept(codings: &str) -> String {
     format!("Accept-Encoding: {codings}")
 }
 
-/// Waits until the file has a strong tag: a file that has just changed has a weak tag, which differs
-/// from request to request, and each request compresses the file anew.
+/// Waits until the file has a strong tag. A file that has just changed has a weak tag, which
+/// differs from request to request, and each request compresses the file anew.
 #[track_caller]
 fn until_settled(server: &TestServer, target: &str) {
     until("the tag is strong", || {

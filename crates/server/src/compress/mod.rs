@@ -29,10 +29,10 @@ use std::{
 use vermeil::{Handle, spawn};
 
 /// Bytes of content per step. A step takes about 1 ms at the default levels of gzip and Brotli
-/// (bench `compress`), which bounds the delay of a request behind a step.
+/// (bench `compression`), which bounds the delay of a request behind a step.
 const SLICE_BYTES: usize = 64 * 1024;
 
-/// The expected time of a step before the first was measured (bench `compress`).
+/// The expected time of a step before the first was measured (bench `compression`).
 const EXPECTED: Duration = Duration::from_micros(700);
 
 /// The compression of a server.

@@ -72,7 +72,7 @@ pub const COMPRESSED_TYPES: [&str; 15] = [
 pub const COMPRESSED_BYTES_MIN: u64 = 1024;
 
 /// The codings, the first choice first. Zstandard compresses several times faster than the others
-/// at a similar length (bench `compress`).
+/// at a similar length (bench `compression`).
 pub const CODINGS: [Choice; 3] = [Choice::Zstd, Choice::Br, Choice::Gzip];
 
 impl Default for CompressionRules {
