@@ -352,7 +352,8 @@ fn cache_of_compressed_files_is_bounded(io: Io) {
         site.age(&format!("{number}.txt"));
     }
     let text = "[compression]\ncache_bytes = \"40K\"\n[[host]]\nroot = \"site\"\ncompress = { codings = [\"gzip\"] }\n\
-                [[host.route]]\npath = \"/status\"\naction = \"status\"\n";
+                [[host.route]]\npath = \"/status\"\naction = \"status\"\n\
+                [[host.route]]\npath = \"/metrics\"\naction = \"metrics\"\n";
     let server = TestServer::configured(io, &site, text);
     let mut client = server.client();
     for _ in 0..2 {
@@ -369,6 +370,10 @@ fn cache_of_compressed_files_is_bounded(io: Io) {
     assert!(count(&server, "cache_bytes").is_some_and(|bytes| bytes > 0 && bytes <= 40 * 1024));
     assert!(count(&server, "cache_files").is_some_and(|files| files < 40));
     assert!(status(&server).contains("compression: "), "{}", status(&server));
+    let metrics = server.client().get("/metrics");
+    for name in ["compressed_files_total", "compressed_hits_total", "compression_work_seconds_total"] {
+        assert!(metrics.text().contains(&format!("vermeil_{name}")), "{name}: {}", metrics.text());
+    }
     let none = TestServer::configured(io, &site, &text.replace("40K", "0"));
     for _ in 0..3 {
         assert!(decoded(&none.client().get_with("/0.txt", &[&accept("gzip")])) == page(0, 20_000));
