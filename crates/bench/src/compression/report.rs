@@ -13,11 +13,11 @@ use crate::table::CellTable;
 const HOW_TO_READ: &str = "\
 **How to read it.** *Cpu* is the cpu time of the server's processes per compressed answer, in the kernel too. *× nginx* \
 compares medians. *KB* is the length of an answer with its head; both servers have the same level, but not the same \
-library: zlib in nginx, zlib-rs in Vermeil. *kept* is a file with Vermeil's default configuration, which compresses a \
-file once; nginx compresses each answer. In *gzip-1*, *gzip-6*, *br-5* and *zstd-3* Vermeil keeps no compressed \
-contents, so both servers do the same work. *php* is an answer of PHP, and its cpu is the server's alone. In the second \
-table, a small file that is not compressed is asked for while other connections ask for large files, compressed anew: \
-*p99* is the time of the small request.
+library: zlib in nginx, zlib-rs in Vermeil, which writes longer answers at level 1. *kept* is a file with Vermeil's \
+default configuration, which compresses a file once; nginx compresses each answer. In *gzip-1*, *gzip-6*, *br-5* and \
+*zstd-3* Vermeil keeps no compressed contents, so both servers do the same work. *php* is an answer of PHP, and its \
+cpu is the server's alone. In the second table, a small file that is not compressed is asked for while other \
+connections ask for large files, compressed anew: *p99* is the time of the small request.
 
 **What it does not show.** Idle cores that take the work, because the server has one cpu.";
 
