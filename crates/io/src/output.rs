@@ -147,6 +147,20 @@ impl Output {
         self.open_at(walk)
     }
 
+    /// Opens the file at a name that was found before, with the checks of [`open`](Self::open).
+    /// Never follows a link, and makes no file.
+    ///
+    /// # Errors
+    /// The system's error, or [`PathRefusal`].
+    pub fn open_found(&self, place: &NameInFolder) -> io::Result<File> {
+        let flags = self.flags() | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        match openat(&place.folder, &place.name, flags, Mode::empty()) {
+            Err(Errno::LOOP) => Err(place.link_refused()),
+            opened if geteuid().is_root() => self.check(opened?, place),
+            opened => Ok(opened?.into()),
+        }
+    }
+
     fn flags(&self) -> OFlags {
         let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
         if self.appends { flags | OFlags::APPEND | OFlags::NONBLOCK } else { flags }
