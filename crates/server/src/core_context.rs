@@ -14,8 +14,8 @@ use crate::{
     counts::{AnswerEnd, RequestCounts, RequestStart},
     exchange::{RequestName, Sent},
     files::CoreCache,
-    hosts::CoreHosts,
-    log::{AnswerTime, CoreLog, LogRecord},
+    hosts::{CoreHosts, HostId, Hosts},
+    log::{AnswerTime, CoreLog, HostLog, LogRecord},
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -162,6 +162,11 @@ impl CoreContext {
         let EndedRequest { peer, received, request, start, sent, end, program } = ended;
         let duration_ns = self.records.counts.count(self.hosts.hosts(), start, sent, end);
         let Some(peer) = peer else { return };
+        let file = match host_log(self.hosts.hosts(), self.records.counts.host_of(start), request) {
+            None => None,
+            Some(HostLog::File(path)) => Some(path),
+            Some(HostLog::Off) => return,
+        };
         let seconds = self.heads.clock.date(now_ms()).seconds();
         let [host, referer, user_agent] = match request {
             Some(request) => [request.host, request.referer, request.user_agent],
@@ -176,7 +181,7 @@ impl CoreContext {
             None if self.records.log.has_request_id() => self.heads.boundary(),
             None => 0,
         };
-        self.records.log.record(&LogRecord {
+        let record = LogRecord {
             peer,
             unix_seconds: seconds.unsigned_abs(),
             host,
@@ -189,7 +194,8 @@ impl CoreContext {
             request_id,
             time: AnswerTime { duration_ns, program_ns: program.map(|program| program.took_ns) },
             is_aborted: end == AnswerEnd::Aborted,
-        });
+        };
+        self.records.log.record(&record, file);
         if let Some(flusher) = self.records.flusher.take() {
             flusher.wake();
         }
@@ -216,6 +222,20 @@ impl CoreContext {
         };
         found(&|bound| SocketAddr::try_from(bound.clone()).is_ok_and(is_of)).or(Some(own.into()))
     }
+}
+
+/// The log of the host that answered, if that is not the common log. A request that began before a
+/// reload has the log of the host that would answer now.
+#[inline]
+fn host_log<'h>(
+    hosts: &'h Hosts,
+    answered: Option<HostId>,
+    request: Option<&Request<'_>>,
+) -> Option<HostLog<'h>> {
+    if !hosts.have_logs() {
+        return None;
+    }
+    hosts.log(answered.or_else(|| hosts.find(request?.host))?)
 }
 
 /// `Host`, `Referer` and `User-Agent` of a refused request or of input that is no request, as far

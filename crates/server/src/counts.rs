@@ -175,10 +175,16 @@ impl RequestCounts {
     pub(crate) fn count(&mut self, hosts: &Hosts, start: RequestStart, sent: Sent, end: AnswerEnd) -> u64 {
         let duration_ns = self.now_ns().saturating_sub(start.began_ns);
         self.answers.count(duration_ns, sent, end);
-        // A request that began before a reload may have an id of the former table.
-        let host = start.host.filter(|host| host.reloads == self.reloads);
-        self.hosts.of(hosts, host.map(|host| host.host)).count(sent);
+        let host = self.host_of(start);
+        self.hosts.of(hosts, host).count(sent);
         duration_ns
+    }
+
+    /// The host of a request, if known. A request that began before a reload may have an id of the
+    /// former table.
+    #[inline]
+    pub(crate) fn host_of(&self, start: RequestStart) -> Option<HostId> {
+        start.host.filter(|host| host.reloads == self.reloads).map(|host| host.host)
     }
 
     /// The table of hosts has changed, so ids have other meanings. Names keep their counts.

@@ -6,7 +6,7 @@ use crate::{
     control_socket::ControlTarget,
     files::StoreOptions,
     hosts::Hosts,
-    log::{LogFormat, LogTarget},
+    log::LogOptions,
     settings::{
         Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
         cgi::CgiOptions,
@@ -79,10 +79,8 @@ pub struct ServeOptions {
     pub trace: Option<PathBuf>,
     /// Which I/O driver the cores use.
     pub io: IoChoice,
-    /// The target of the access log.
-    pub log: LogTarget,
-    /// The form of the access log's lines.
-    pub log_format: LogFormat,
+    /// The access log.
+    pub log: LogOptions,
     /// How much of the served files is kept in memory.
     pub store: StoreOptions,
     /// The bounds of compressed answers.

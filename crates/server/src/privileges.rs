@@ -81,7 +81,7 @@ pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
 /// # Errors
 /// The log cannot be opened.
 pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
-    options.user.as_ref().map_or(Ok(()), |user| user.own_log(&options.log))
+    options.user.as_ref().map_or(Ok(()), |user| user.own_log(options.log.file()))
 }
 
 /// Becomes the configured user, if `now` is the right moment.

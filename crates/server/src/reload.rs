@@ -292,17 +292,11 @@ impl RunningServer {
             return Err(ReloadError::Certificates(troubles.join("\n")));
         }
         let old = &present.options;
-        let log = match (&options.log, &options.log_format) == (&old.log, &old.log_format) {
+        let log = match options.log == old.log {
             true => None,
             false => {
-                let (opener, cores) = (self.broker.opener(), old.cpus.len());
-                Some(Log::start_by(
-                    opener,
-                    &options.log,
-                    options.log_format.clone(),
-                    cores,
-                    self.notices.clone(),
-                )?)
+                let (access, cores) = (self.broker.log_access(), old.cpus.len());
+                Some(Log::start_by(access, &options.log, cores, self.notices.clone())?)
             }
         };
         let hosts = &options.hosts;

@@ -339,8 +339,7 @@ impl ServingServer {
         let balancing = Arc::new(balancing);
         let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
         let notices = Arc::new(Notices::stderr());
-        let (opener, cores) = (broker.opener(), options.cpus.len());
-        let log = Log::start_by(opener, &options.log, options.log_format.clone(), cores, notices.clone())?;
+        let log = Log::start_by(broker.log_access(), &options.log, options.cpus.len(), notices.clone())?;
         let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
         let watch = watch.start(&broker);
         let runtime = launch(&options, balancing.board())?;

@@ -3,13 +3,12 @@
 //! Leaves out the moment of the change (`privileges.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/user.rs`), the rule for programs below.
 
-use crate::log::LogTarget;
 use rustix::{
     fs::{Gid, Uid},
     process::{getegid, geteuid},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
-use std::{fmt, io, str::FromStr};
+use std::{fmt, io, path::Path, str::FromStr};
 use vermeil_io::output::{FileOwner, Output};
 use vermeil_spawn::{Identity, UserError};
 
@@ -128,8 +127,8 @@ impl User {
     ///
     /// # Errors
     /// The file cannot be made, or another user could have planted it.
-    pub(crate) fn own_log(&self, log: &LogTarget) -> io::Result<()> {
-        let LogTarget::File(path) = log else { return Ok(()) };
+    pub(crate) fn own_log(&self, log: Option<&Path>) -> io::Result<()> {
+        let Some(path) = log else { return Ok(()) };
         if self.is_ours() || !geteuid().is_root() {
             return Ok(());
         }

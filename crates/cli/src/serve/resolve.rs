@@ -13,7 +13,7 @@ use crate::values::{Listen, Size};
 use vermeil_http::ConnectionLimits;
 use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
-use vermeil_server::log::LogFormat;
+use vermeil_server::log::LogOptions;
 use vermeil_server::settings::Balance;
 use vermeil_server::settings::compression::CompressionOptions;
 use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
@@ -87,8 +87,7 @@ impl ServeArgs {
             policy: self.policy.into(),
             busy_poll: self.busy_poll.into(),
             io: self.io.into(),
-            log: self.log,
-            log_format: LogFormat::Combined,
+            log: LogOptions::new(self.log),
             limits,
             timeouts: self.timeouts.into(),
             connections_max: self.limits.connections_max,

@@ -66,7 +66,7 @@ fn without_arguments() {
     assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
     assert_eq!(options.cpus.len(), 8);
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
-    assert_eq!(options.log, LogTarget::Stdout);
+    assert_eq!(options.log.target, LogTarget::Stdout);
     assert_eq!(options.store, StoreOptions::default());
     assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
@@ -132,7 +132,7 @@ fn each_option_arrives() {
     assert_eq!(root(&options), absolute("site"));
     assert_eq!((options.balance, options.io), (Balance::Hash, IoChoice::Epoll));
     assert_eq!(options.busy_poll, BusyPoll::Load);
-    assert_eq!(options.log, LogTarget::Off);
+    assert_eq!(options.log.target, LogTarget::Off);
     let files = SiteOptions {
         follow_symlinks: files::FollowSymlinks::None,
         listing: Listing::Off,
@@ -171,8 +171,8 @@ fn each_option_arrives() {
 
 #[test]
 fn log_targets() {
-    assert_eq!(resolve(&["--log", "-"]).log, LogTarget::Stdout);
-    assert_eq!(resolve(&["--log", "/tmp/x.log"]).log, LogTarget::File("/tmp/x.log".into()));
+    assert_eq!(resolve(&["--log", "-"]).log.target, LogTarget::Stdout);
+    assert_eq!(resolve(&["--log", "/tmp/x.log"]).log.target, LogTarget::File("/tmp/x.log".into()));
 }
 
 #[test]

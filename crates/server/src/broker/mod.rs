@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The server forks the broker with the rights that serving has, just before the server enters the
-//! sandbox. The broker knows five orders. It opens the log, binds addresses, and removes the names
-//! of unix sockets, of the control socket and of the private folder.
+//! sandbox. The broker knows six orders. It opens and rotates logs, binds addresses, and removes
+//! the names of unix sockets, of the control socket and of the private folder.
 //!
 //! An order names a log or an address, and the broker checks that the configuration names it too:
 //! the configuration of the start, or the file, which the broker reads itself. So a captured server
@@ -18,6 +18,7 @@
 //! Leaves out the orders' work (`process.rs`), and programs, because the keeper starts those
 //! (`vermeil-spawn`). Tested below and through the binary (`crates/cli/tests/e2e/sandbox.rs`).
 
+mod logs;
 mod process;
 
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     balance::Balancing,
     control::BoundControl,
     listening::Listening,
-    log::Opener,
+    log::{LogAccess, LogFileId, Rotation},
     messages::Messages,
     options::ServeOptions,
     removal::Remover,
@@ -55,6 +56,15 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 enum BrokerOrder {
     /// Open the log at this path, given as bytes. The answer has one descriptor.
     OpenLog(Vec<u8>),
+    /// Rotate the log at this path.
+    RotateLog {
+        /// The path, as bytes.
+        path: Vec<u8>,
+        /// The file that the server writes.
+        file: LogFileId,
+        /// The rotation in the server's configuration.
+        rotation: Rotation,
+    },
     /// Bind these addresses, with a socket for each core.
     Listen {
         /// The addresses as configured.
@@ -74,6 +84,8 @@ enum BrokerOrder {
 #[derive(Debug, Serialize, Deserialize)]
 enum BrokerAnswer {
     Opened,
+    /// Whether the log was renamed. If not, another process has renamed the log.
+    Rotated(bool),
     /// The descriptors of the addresses, in this order.
     Listening(Vec<BoundAddress>),
     Removed,
@@ -150,7 +162,7 @@ impl Broker {
     /// Opens the log at `path` for appending, as the configuration names it.
     ///
     /// # Errors
-    /// The configuration names another log, or the system's error.
+    /// The configuration does not name this log, or the system's error.
     fn open_log(&self, path: &Path) -> io::Result<File> {
         let (answer, descriptors) =
             self.ask(&BrokerOrder::OpenLog(path.as_os_str().as_bytes().to_owned()))?;
@@ -160,10 +172,21 @@ impl Broker {
         }
     }
 
-    /// An opener of the log, for the log's thread.
-    pub(crate) fn opener(&self) -> Opener {
-        let broker = self.clone();
-        Opener::new(move |path| broker.open_log(path))
+    /// Rotates the log at `path`.
+    ///
+    /// # Errors
+    /// The configuration does not ask for this, or the system's error.
+    fn rotate_log(&self, path: &Path, file: LogFileId, rotation: Rotation) -> io::Result<bool> {
+        let path = path.as_os_str().as_bytes().to_owned();
+        match self.ask(&BrokerOrder::RotateLog { path, file, rotation })? {
+            (BrokerAnswer::Rotated(is_rotated), _) => Ok(is_rotated),
+            (answer, _) => Err(refusal(answer)),
+        }
+    }
+
+    /// The access to log files, for the log's thread.
+    pub(crate) fn log_access(&self) -> Arc<dyn LogAccess> {
+        Arc::new(self.clone())
     }
 
     /// Binds addresses that the configuration names, all or none.
@@ -221,6 +244,16 @@ impl Broker {
                 Err(gone())
             }
         }
+    }
+}
+
+impl LogAccess for Broker {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.open_log(path)
+    }
+
+    fn rotate(&self, path: &Path, file: LogFileId, rotation: &Rotation) -> io::Result<bool> {
+        self.rotate_log(path, file, *rotation)
     }
 }
 
@@ -282,7 +315,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{self, Surroundings},
-        log::LogTarget,
+        log::{LogOptions, LogTarget},
         settings::Balance,
     };
     use std::{fs, io::Write as _, net::SocketAddr, thread};
@@ -293,7 +326,7 @@ mod tests {
         let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
         let options = config::take(Path::new("vermeil.toml"), &text.to_owned().into(), &surroundings)
             .expect("a configuration");
-        let log = LogTarget::File(log.to_owned());
+        let log = LogOptions::new(LogTarget::File(log.to_owned()));
         let options = ServeOptions { file: None, log, listen: vec![listen], ..options };
         let balancing = Balancing::choose(Balance::Hash, &options.cpus);
         let (ours, theirs) = Messages::pair().expect("a pair");

@@ -1,23 +1,23 @@
 //! The broker's side: the work of each order, and the names in the configuration.
 
+use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::{
     address::{ListenAddr, UnixAddr},
     config::{self, GivenParts, Surroundings},
     listen::{bind_all, unix},
-    log::{LogTarget, open_log_file},
+    log::{Rotation, open_log_file},
     messages::Messages,
     operator_log::log_line,
     options::ServeOptions,
 };
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
-    path::{Path, PathBuf},
+    fs::{self, File},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
     time::{Duration, Instant},
 };
 use vermeil_spawn::fork_beside;
@@ -26,9 +26,8 @@ use vermeil_spawn::fork_beside;
 /// hundred thousand hosts take (`bench tail`).
 const READ_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Logs that the broker remembers as named, because the server writes a moved log until the new one
-/// is open. Each reload adds one log at most, and the broker forgets the surplus.
-const LOGS_MAX: usize = 16;
+/// Bytes of the paths of all logs: those of a million hosts with paths of 250 bytes.
+const LOG_PATHS_BYTES_MAX: u64 = 256 << 20;
 
 /// Longest reason of a refusal, in bytes, because messages are bounded.
 const REASON_BYTES_MAX: usize = 64 << 10;
@@ -64,10 +63,19 @@ fn carry_out(
             let path = path_of(&path);
             names.judge(
                 knowledge.options,
-                |names| names.logs.contains(&path),
+                |names| names.logs.have(&path),
                 || format!("the log {}", path.display()),
             )?;
             Ok((BrokerAnswer::Opened, vec![open_log_file(&path)?.into()]))
+        }
+        BrokerOrder::RotateLog { path, file, rotation } => {
+            let path = path_of(&path);
+            names.judge(
+                knowledge.options,
+                |names| names.logs.have(&path) && names.logs.rotation == Some(rotation),
+                || format!("this rotation of the log {}", path.display()),
+            )?;
+            Ok((BrokerAnswer::Rotated(names.logs.rotate(&path, file, rotation)?), Vec::new()))
         }
         BrokerOrder::Listen { addrs, ours } => {
             let missing =
@@ -127,26 +135,24 @@ fn listen(
 
 /// The logs and addresses that the configuration names.
 struct ConfiguredNames {
-    /// In the order in which they were named.
-    logs: Vec<PathBuf>,
+    logs: ConfiguredLogs,
     listen: Vec<ListenAddr>,
     /// Unix sockets, as bound, whose files the server may have removed.
     sockets: Vec<UnixAddr>,
 }
 
-/// The log and the addresses that the configuration file names now.
+/// The addresses that the configuration file names now. The paths of its logs come in a file.
 #[derive(Serialize, Deserialize)]
 struct Reread {
-    log: Option<Vec<u8>>,
     listen: Vec<ListenAddr>,
+    rotation: Option<Rotation>,
 }
 
 impl ConfiguredNames {
     fn of_start(knowledge: &Knowledge<'_>) -> Self {
         let options = knowledge.options;
-        let log = log_of(options).map(Path::to_owned);
         let sockets = knowledge.sockets.clone();
-        Self { logs: log.into_iter().collect(), listen: options.listen.clone(), sockets }
+        Self { logs: ConfiguredLogs::of(options), listen: options.listen.clone(), sockets }
     }
 
     /// Checks whether a log or address is named. If not, reads the file again and repeats the
@@ -168,48 +174,58 @@ impl ConfiguredNames {
             ));
             return Err(unnamed());
         };
-        self.learn(reread(file, options)?);
+        let (reread, logs) = reread(file, options)?;
+        self.learn(reread, &logs);
         if is_named(self) { Ok(()) } else { Err(unnamed()) }
     }
 
-    fn learn(&mut self, Reread { log, listen }: Reread) {
-        self.logs.extend(log.map(|log| path_of(&log)).filter(|log| !self.logs.contains(log)));
-        let surplus = self.logs.len().saturating_sub(LOGS_MAX);
-        self.logs.drain(..surplus);
-        self.listen = listen;
+    fn learn(&mut self, reread: Reread, logs: &[u8]) {
+        self.listen = reread.listen;
+        self.logs.learn(logs, reread.rotation);
     }
 }
 
-fn log_of(options: &ServeOptions) -> Option<&Path> {
-    match &options.log {
-        LogTarget::File(path) => Some(path),
-        LogTarget::Off | LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) => None,
-    }
-}
-
-/// Reads the file in a separate process, because the memory is freed with that process.
-fn reread(file: &Path, options: &ServeOptions) -> io::Result<Reread> {
+/// Reads the file in a separate process, because the memory is freed with that process. The paths
+/// of logs come back in a file without a name, because a message has no room for the logs of a
+/// hundred thousand hosts.
+fn reread(file: &Path, options: &ServeOptions) -> io::Result<(Reread, Vec<u8>)> {
     let (child, socket) = fork_beside(c"vermeil-reread", &[], |socket| {
         // If this fails, the broker sees that the process ended without an answer.
-        let _ = Messages::new(socket).send(&read(file, options), &[]);
+        let _ = answer(&Messages::new(socket), file, options);
     })
     .map_err(io::Error::other)?;
     let heard = Messages::new(socket)
         .receive::<Result<Reread, String>>(Some(Instant::now() + READ_PATIENCE))
         .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()));
     child.end();
-    heard?.0.map_err(io::Error::other)
+    let (reread, descriptors) = heard?;
+    let reread = reread.map_err(io::Error::other)?;
+    let mut logs = Vec::new();
+    let list = File::from(descriptors.into_iter().next().ok_or(io::ErrorKind::UnexpectedEof)?);
+    list.take(LOG_PATHS_BYTES_MAX).read_to_end(&mut logs)?;
+    Ok((reread, logs))
 }
 
-fn read(file: &Path, options: &ServeOptions) -> Result<Reread, String> {
+fn answer(to: &Messages, file: &Path, options: &ServeOptions) -> io::Result<()> {
+    match read(file, options) {
+        Ok(new) => {
+            let mut list = File::from(memfd_create(c"logs", MemfdFlags::CLOEXEC)?);
+            list.write_all(&ConfiguredLogs::listed(&new))?;
+            list.rewind()?;
+            let reread = Reread { listen: new.listen, rotation: new.log.rotation };
+            to.send(&Ok::<_, String>(reread), &[list.as_fd()])
+        }
+        Err(why) => to.send(&Err::<Reread, _>(why), &[]),
+    }
+}
+
+fn read(file: &Path, options: &ServeOptions) -> Result<ServeOptions, String> {
     let around = Surroundings::here().map_err(|error| error.to_string())?;
     // The cpus of an instance are decided already, and nothing here depends on them.
     let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
-    let new = config::load(file, &around).map_err(|error| {
+    config::load(file, &around).map_err(|error| {
         let mut why = error.to_string();
         why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
         why
-    })?;
-    let log = log_of(&new).map(|path| path.as_os_str().as_bytes().to_owned());
-    Ok(Reread { log, listen: new.listen })
+    })
 }

@@ -69,7 +69,7 @@ fn refusals(options: &ServeOptions) -> Vec<String> {
 /// line each. `vermeil check` and `vermeil serve` both call this function, so `serve` never refuses
 /// a configuration that `check` accepts.
 pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
-    let log = match &options.log {
+    let log = match &options.log.target {
         LogTarget::File(path) if path.is_dir() => {
             Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
         }

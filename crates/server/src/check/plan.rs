@@ -6,6 +6,7 @@
 use crate::{
     files::has_program_name,
     hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown},
+    log::HostLog,
     options::ServeOptions,
     settings::php::PoolOptions,
 };
@@ -58,6 +59,13 @@ impl<'o> ServePlan<'o> {
             let why = folder_trouble(folder)?;
             Some(format!("{}: cannot {what} {}: {why}", self.called(id), folder.display()))
         };
+        let log = match self.options.hosts.log(id) {
+            Some(HostLog::File(path)) => path.parent(),
+            Some(HostLog::Off) | None => None,
+        };
+        if let Some(warning) = log.and_then(|folder| trouble(("write the access log in", folder))) {
+            return Some(warning);
+        }
         let own = rules.cgi.as_ref().filter(|_| runs_programs);
         let directory = own.and_then(|own| Some(root.join(own.directory.as_ref()?)));
         let parent = own.and_then(|own| own.cgroup.as_ref()?.folder.parent());
@@ -120,7 +128,7 @@ impl fmt::Display for ServePlan<'_> {
         let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
         let cpu_set: CpuSet = cpus.iter().copied().collect();
         writeln!(f, "listen: {}", listen.join(", "))?;
-        writeln!(f, "cores: {} (cpus {cpu_set}); io: {io}; log: {log}", cpus.len())?;
+        writeln!(f, "cores: {} (cpus {cpu_set}); io: {io}; log: {}", cpus.len(), log.target)?;
         let others = match hosts.unknown() {
             Unknown::Refuse => "421".to_owned(),
             Unknown::Default => self.called(hosts.default_host()),

@@ -8,6 +8,7 @@
 use super::{
     compress::{CompressionTable, WrittenCompression},
     describe::{ValueKind, table},
+    logs::LogFilesTable,
     read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
     values::{FileMode, Listen, Size, Span},
 };
@@ -78,8 +79,12 @@ table! {
         /// name of the request in notices, and `UNIQUE_ID` for programs), `duration_s` (from the
         /// complete head to the end of the answer), `program_s` (the part of PHP or CGI), `end`
         /// (`complete`, or `aborted` if the client left or the answer was cut). A missing value is
-        /// `-`. Without the key: `combined` with one host, `vhost_combined` with several.
+        /// `-`. Without the key: `combined` with one host, `vhost_combined` with several, and
+        /// `combined` for the logs of hosts.
         log_format: Option<LogFormat> = None,
+        /// The files of access logs: their rotation, and how many are open. Example:
+        /// `log_files = { rotate_every = "24h", kept = 14 }`.
+        log_files: At<LogFilesTable> = At::unwritten(LogFilesTable::unwritten().expect("every key has a default")),
         /// The user, or `"USER:GROUP"`, that all processes of the server switch to after binding
         /// ports and opening the log and the control socket. For a server that the superuser
         /// starts. Without the key, the server stays the superuser, with a warning.
@@ -354,6 +359,11 @@ table! {
         /// `/.well-known/acme-challenge/`, where issuers of certificates look. `only`: also tells
         /// browsers to use HTTPS alone for a year (`Strict-Transport-Security`).
         https: At<HttpsUse> = At::unwritten(HttpsUse::Optional),
+        /// The access log of this host: a file, or `"off"`; relative to the folder of this file.
+        /// Several hosts may have the same file. The format is `log_format`, or `combined` without
+        /// that key. Requests that no host answers are in the log of the server. Without the key:
+        /// the log of the server. Example: `"/var/log/vermeil/example.org.log"`.
+        log: Option<At<LogTarget>> = None,
         /// The index pages of a folder; the first existing page is the answer. If the page is a
         /// program, the program runs. The configuration is refused if no route runs the program.
         index: Vec<At<String>> = SiteOptions::default().index_names.into_iter().map(At::unwritten).collect(),

@@ -12,6 +12,7 @@ mod compress;
 mod describe;
 mod host_cgi;
 mod keys;
+mod logs;
 mod programs;
 mod proxies;
 mod read;

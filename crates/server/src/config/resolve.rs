@@ -8,6 +8,7 @@ use super::{
     answers::{self, WrittenFields},
     compress, host_cgi,
     keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
+    logs::{self, HostLogKeys},
     programs, proxies,
     read::At,
     report::Problem,
@@ -28,7 +29,6 @@ use crate::{
         Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
         Rules, RunBy, Taken, Unknown,
     },
-    log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, cpus_of},
     settings::{
         BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php,
@@ -83,6 +83,7 @@ pub(super) fn resolve(
     let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
     hosts.builder.trust(proxies::trusted(&document.proxies, &document.listener, announced, &mut found));
     let addresses = Addresses { all: &listen, secure: &secure };
+    let host_logs = std::mem::take(&mut hosts.logs);
     let hosts = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
     if hosts.is_none() && problems.is_empty() {
         found.push(&(text.main().len()..text.main().len()), "host", no_host(&document));
@@ -99,12 +100,13 @@ pub(super) fn resolve(
     if let Some(user) = &user {
         programs::refuse_server_user(user, &document.cgi, &cgi, &cgi_users, &mut found);
     }
+    let log = logs::options(&document, folder, hosts.as_ref(), &mut found);
+    host_logs.refuse_rotated_names(&log, &mut found);
     problems.append(&mut found.0);
     let hosts = hosts?;
     let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
     Some(ServeOptions {
         compression: compress::options(&document.compression),
-        log_format: document.log_format.unwrap_or_else(|| default_log_format(&hosts)),
         cgi,
         placement,
         user,
@@ -126,7 +128,7 @@ pub(super) fn resolve(
         policy: document.policy,
         busy_poll: document.busy_poll,
         io: document.io,
-        log: log(document.log, folder),
+        log,
         store,
         sites_open_max: narrow(document.hosts.open_max),
         hosts_shown_max: narrow(document.hosts.counted_max),
@@ -155,17 +157,6 @@ fn control(target: ControlTarget, folder: &Path) -> ControlTarget {
         ControlTarget::Path(path) => ControlTarget::Path(folder.join(path)),
         other => other,
     }
-}
-
-fn log(target: LogTarget, folder: &Path) -> LogTarget {
-    match target {
-        LogTarget::File(path) => LogTarget::File(folder.join(path)),
-        other => other,
-    }
-}
-
-fn default_log_format(hosts: &Hosts) -> LogFormat {
-    if hosts.iter().len() > 1 { LogFormat::VhostCombined } else { LogFormat::Combined }
 }
 
 fn limits(document: &Document, hosts: &Hosts, gateway: &GatewayOptions) -> ConnectionLimits {
@@ -350,6 +341,13 @@ struct Addresses<'a> {
     secure: &'a [ListenAddr],
 }
 
+/// The first mention of a certificate, and of a host that requires HTTPS.
+#[derive(Default)]
+struct HttpsMentions {
+    certificate: Option<Range<usize>>,
+    required: Option<Range<usize>>,
+}
+
 /// The hosts of a document, taken one by one.
 pub(super) struct HostsMade<'f> {
     builder: HostsBuilder,
@@ -364,9 +362,8 @@ pub(super) struct HostsMade<'f> {
     cgroups: HashMap<PathBuf, Cgroup>,
     /// Hosts that are bound to listeners.
     listens: Vec<HostListens>,
-    /// The first mention of a certificate, and of a host that requires HTTPS.
-    first_certificate: Option<Range<usize>>,
-    first_https: Option<Range<usize>>,
+    logs: HostLogKeys,
+    https: HttpsMentions,
     /// Names that an earlier host has too, with the place of the second mention.
     taken: Vec<(HostId, Range<usize>, String)>,
     /// The files of users that were read.
@@ -384,8 +381,8 @@ impl<'f> HostsMade<'f> {
             cgi_users: Vec::new(),
             cgroups: HashMap::new(),
             listens: Vec::new(),
-            first_certificate: None,
-            first_https: None,
+            logs: HostLogKeys::default(),
+            https: HttpsMentions::default(),
             taken: Vec::new(),
             guards: Guards::default(),
             problems: Problems::default(),
@@ -395,11 +392,11 @@ impl<'f> HostsMade<'f> {
     /// Takes the certificates of a host, and whether the host requires HTTPS.
     fn secure(&mut self, id: HostId, keys: &HostTlsKeys<'_>) {
         if keys.https.value != HttpsUse::Optional {
-            self.first_https.get_or_insert_with(|| keys.https.at.clone());
+            self.https.required.get_or_insert_with(|| keys.https.at.clone());
         }
         if let Some(secure) = tls::host_tls(keys, self.folder, &mut self.problems) {
             let at = keys.certificate.map(|certificate| certificate.at.clone());
-            self.first_certificate = self.first_certificate.take().or(at);
+            self.https.certificate = self.https.certificate.take().or(at);
             self.builder.secure(id, secure);
         }
     }
@@ -458,6 +455,7 @@ impl<'f> HostsMade<'f> {
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(at.start);
         self.secure(id, &HostTlsKeys::of(&host));
+        self.logs.add(id, host.log.as_ref(), self.folder, &mut self.builder, &mut self.problems);
         for name in &host.names {
             self.name(id, name);
         }
@@ -668,7 +666,7 @@ impl<'f> HostsMade<'f> {
         problems: &mut Problems,
     ) -> Option<Hosts> {
         problems.0.append(&mut self.problems.0);
-        let (certificate, https) = (self.first_certificate.take(), self.first_https.take());
+        let HttpsMentions { certificate, required: https } = std::mem::take(&mut self.https);
         tls::refuse_one_half(certificate, https, listeners.secure, text.main().len(), problems);
         self.builder.set_https_port(listeners.secure.iter().find_map(ListenAddr::port));
         let line_of = |places: &[usize], id: HostId| text.line_of(places[id.index()]);

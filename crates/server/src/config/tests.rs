@@ -67,7 +67,7 @@ fn single_host_has_every_default() {
     assert_eq!(root_of(&options.hosts, "any"), Some("/etc/vermeil/www"));
     assert_eq!(options.listen, [ListenAddr::Tcp(addr("127.0.0.1:8080"))]);
     assert_eq!(options.cpus.len(), 4);
-    assert_eq!((options.io, &options.log), (IoChoice::Auto, &LogTarget::Stdout));
+    assert_eq!((options.io, &options.log.target), (IoChoice::Auto, &LogTarget::Stdout));
     assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.store, Default::default());
@@ -112,7 +112,10 @@ fn each_key_arrives() {
         "#,
     );
     assert_eq!(options.cpus, [CpuId(0), CpuId(2)]);
-    assert_eq!((options.io, &options.log, options.connections_max), (IoChoice::Epoll, &LogTarget::Off, 7));
+    assert_eq!(
+        (options.io, &options.log.target, options.connections_max),
+        (IoChoice::Epoll, &LogTarget::Off, 7)
+    );
     assert_eq!(
         options.listen,
         ["[::1]:80", "127.0.0.1:80", "0.0.0.0:81", "[::]:81"].map(addr).map(ListenAddr::Tcp)
@@ -147,16 +150,16 @@ fn each_key_arrives() {
 #[test]
 fn relative_paths_begin_at_the_folder_of_the_file() {
     let options = load("log = \"logs/access.log\"\n[[host]]\nroot = \"www\"\n");
-    assert_eq!(options.log, LogTarget::File("/etc/vermeil/logs/access.log".into()));
+    assert_eq!(options.log.target, LogTarget::File("/etc/vermeil/logs/access.log".into()));
     assert_eq!(root_of(&options.hosts, "x"), Some("/etc/vermeil/www"));
 }
 
 #[test]
 fn log_has_the_host_where_there_are_several() {
     let two = "[[host]]\nroot = \"www\"\n[[host]]\nnames = [\"b.example\"]\nroot = \"www\"\n";
-    assert_eq!(load("[[host]]\nroot = \"www\"\n").log_format, LogFormat::Combined);
-    assert_eq!(load(two).log_format, LogFormat::VhostCombined);
-    assert_eq!(load(&format!("log_format = \"json\"\n{two}")).log_format, LogFormat::Json);
+    assert_eq!(load("[[host]]\nroot = \"www\"\n").log.format.common, LogFormat::Combined);
+    assert_eq!(load(two).log.format.common, LogFormat::VhostCombined);
+    assert_eq!(load(&format!("log_format = \"json\"\n{two}")).log.format.common, LogFormat::Json);
 }
 
 #[test]

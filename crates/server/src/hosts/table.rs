@@ -4,6 +4,8 @@
 //! wildcards. A hundred thousand hosts take some 10 MB. Names and folders share a single buffer,
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
+mod logs;
+
 use super::{
     answer_rules::AnswerRules,
     candidate::Candidate,
@@ -266,6 +268,7 @@ struct NameOf {
 struct HostRecord {
     root: Option<HostsText>,
     name: Option<HostsText>,
+    log: logs::RecordedLog,
     rules: u32,
     /// Whether there are rules about clients.
     is_guarded: bool,
@@ -298,6 +301,8 @@ struct RequestNeeds {
     visitor: bool,
     /// A check by rules about clients.
     guards: bool,
+    /// The log of their host.
+    logs: bool,
 }
 
 /// The names of hosts.
@@ -644,7 +649,13 @@ impl HostsBuilder {
             next
         });
         let id = HostId(u32::try_from(self.hosts.hosts.len()).expect("fewer than 2^32 hosts"));
-        self.hosts.hosts.push(HostRecord { root, name: None, rules, is_guarded });
+        self.hosts.hosts.push(HostRecord {
+            root,
+            name: None,
+            log: logs::RecordedLog::Common,
+            rules,
+            is_guarded,
+        });
         id
     }
 

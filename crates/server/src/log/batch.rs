@@ -6,6 +6,7 @@
 
 use super::record::{LogRecord, RECORD_BYTES_MAX, encode};
 use super::{LogCounts, LogShared};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -78,19 +79,23 @@ impl CoreLog {
 
     /// Whether lines have the name of the request.
     pub fn has_request_id(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.shared.format.has_request_id())
+        self.link.as_ref().is_some_and(|link| link.shared.format.have_request_id())
     }
 
-    /// Adds `record` to the batch. Never waits; long fields are cut at their bounds and marked.
+    /// Adds `record` to the batch, for the log `file` of a host, or for the common log. Never
+    /// waits; long fields are cut at their bounds and marked.
     #[inline]
-    pub fn record(&mut self, record: &LogRecord<'_>) {
+    pub fn record(&mut self, record: &LogRecord<'_>, file: Option<&Path>) {
         let Some(link) = &mut self.link else { return };
+        if file.is_none() && !link.shared.has_common {
+            return;
+        }
         if link.bytes.capacity() - link.bytes.len() < RECORD_BYTES_MAX && !link.make_room() {
             self.link = None;
             return;
         }
-        let host = record.host.filter(|_| link.shared.format.has_host());
-        encode(&mut link.bytes, &LogRecord { host, ..*record });
+        let host = record.host.filter(|_| link.shared.format.have_host());
+        encode(&mut link.bytes, &LogRecord { host, ..*record }, file);
         link.records += 1;
     }
 
@@ -188,18 +193,18 @@ impl Drop for CoreLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogFormat, LogTimeouts};
+    use super::super::{LogOptions, LogTimeouts};
     use super::*;
 
     const RECORD: LogRecord<'_> = LogRecord { request_line: b"GET / HTTP/1.1", ..LogRecord::EMPTY };
 
     fn core(batches_waiting: usize) -> (CoreLog, Receiver<LogMessage>) {
         let (messages, inbox) = mpsc::sync_channel(batches_waiting);
-        (CoreLog::new(messages, LogShared::new(LogTimeouts::USUAL, LogFormat::Combined)), inbox)
+        (CoreLog::new(messages, LogShared::new(LogTimeouts::USUAL, &LogOptions::default())), inbox)
     }
 
     fn hand_over_one(core: &mut CoreLog) {
-        core.record(&RECORD);
+        core.record(&RECORD, None);
         core.flush_if_due(u64::MAX);
     }
 
@@ -243,7 +248,7 @@ mod tests {
             LogRecord { request_line: &long, referer: Some(&long), user_agent: Some(&long), ..RECORD };
         let mut records = 0;
         let batch = loop {
-            core.record(&record);
+            core.record(&record, None);
             records += 1;
             if let Ok(LogMessage::Batch(batch)) = inbox.try_recv() {
                 break batch;

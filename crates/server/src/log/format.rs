@@ -27,6 +27,27 @@ pub enum LogFormat {
     Template(Arc<LogTemplate>),
 }
 
+/// The formats of the common log and of the logs of hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFormats {
+    /// Of the common log.
+    pub common: LogFormat,
+    /// Of the logs of hosts.
+    pub of_hosts: LogFormat,
+}
+
+impl LogFormats {
+    /// Whether lines have the host of the request.
+    pub(super) fn have_host(&self) -> bool {
+        self.common.has_host() || self.of_hosts.has_host()
+    }
+
+    /// Whether lines have the name of the request.
+    pub(super) fn have_request_id(&self) -> bool {
+        self.common.has_request_id() || self.of_hosts.has_request_id()
+    }
+}
+
 /// The formats with names.
 const NAMED: [(&str, LogFormat); 3] = [
     ("combined", LogFormat::Combined),
@@ -58,7 +79,7 @@ impl fmt::Display for LogFormat {
 
 impl LogFormat {
     /// Whether lines have the host of the request.
-    pub(super) fn has_host(&self) -> bool {
+    fn has_host(&self) -> bool {
         match self {
             Self::Combined => false,
             Self::VhostCombined | Self::Json => true,
@@ -67,7 +88,7 @@ impl LogFormat {
     }
 
     /// Whether lines have the name of the request.
-    pub(super) fn has_request_id(&self) -> bool {
+    fn has_request_id(&self) -> bool {
         match self {
             Self::Combined | Self::VhostCombined => false,
             Self::Json => true,
@@ -182,9 +203,9 @@ mod tests {
             ..LogRecord::EMPTY
         };
         let mut batch = Vec::new();
-        encode(&mut batch, &record);
+        encode(&mut batch, &record, None);
         let mut out = Vec::new();
-        Formatter::new(format).write(&mut out, &decode(&batch).unwrap().0);
+        Formatter::new(format).write(&mut out, &decode(&batch).unwrap().record);
         String::from_utf8(out).unwrap()
     }
 

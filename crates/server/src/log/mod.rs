@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Contains the record of a request ([`LogRecord`]), the batches, the line format, the log thread,
-//! and files with their rotation. The connection decides which requests are recorded, and the
-//! caller turns signals into [`Log::reopen`]. Times are arguments, except on the log thread.
+//! and the files of the server and of hosts, with their rotation. The connection decides which
+//! requests are recorded, and the caller turns signals into [`Log::reopen`]. Times are arguments,
+//! except on the log thread.
 //!
 //! Lines of a core keep the order of its records; lines of different cores may be out of order by
 //! up to [`FLUSH_MS`]. Records that cannot be written in time are dropped whole, and counted.
@@ -18,8 +19,12 @@ mod batch;
 mod combined;
 mod datagram;
 mod format;
+mod host_files;
+mod named;
 mod notices;
+mod options;
 mod record;
+mod rotation;
 mod sink;
 mod template;
 mod writer;
@@ -27,6 +32,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -40,17 +47,24 @@ use std::time::{Duration, Instant};
 use vermeil_spawn::user_name;
 
 pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
-pub use format::LogFormat;
+pub use format::{LogFormat, LogFormats};
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
+pub use options::{HOST_FILES_OPEN_MAX, HostLog, LogOptions};
 pub use record::{
-    AnswerTime, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX, USER_AGENT_BYTES_MAX,
+    AnswerTime, FILE_BYTES_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX,
+    USER_AGENT_BYTES_MAX,
 };
 pub use template::{LogTemplate, LogTemplateError};
 
 use batch::LogMessage;
 use datagram::{JOURNALD, LogProtocol, SYSLOG};
-pub(crate) use sink::{Opener, open_log_file};
+pub(crate) use named::{LogAccess, OwnAccess};
+pub use rotation::Rotation;
+pub(crate) use rotation::{LogFileId, ROTATION_GAP, rotate};
+pub(crate) use sink::open_log_file;
 
+use host_files::HostFiles;
+use named::LogFolder;
 use sink::LogSink;
 use writer::LogWriter;
 
@@ -140,6 +154,17 @@ pub enum LogError {
         /// Error of the kernel.
         source: io::Error,
     },
+    /// The file cannot be renamed.
+    #[error(
+        "cannot rotate the access log {}: {source} in its folder; give the folder to the server's user, or leave rotate_bytes and rotate_every in [log_files] out",
+        path.display()
+    )]
+    Rotate {
+        /// The file of the log.
+        path: PathBuf,
+        /// Error of the kernel.
+        source: io::Error,
+    },
     /// Standard output cannot be duplicated.
     #[error(
         "cannot write the access log to standard output: {0}; choose a file with --log FILE or the key `log`, or turn it off"
@@ -153,6 +178,17 @@ pub enum LogError {
     /// The log thread cannot be started.
     #[error("cannot start the log thread: {0}; raise the limit of processes, or run with --log off")]
     Thread(io::Error),
+}
+
+/// Checks that this user may rename files beside the log. The moment is right, because a server
+/// opens its log as the user that the server stays.
+fn may_rotate(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(error @ (Errno::ACCESS | Errno::ROFS)) => Err(error.into()),
+        // A sandbox may forbid the question.
+        _ => Ok(()),
+    }
 }
 
 /// Adds the owner of the file if that explains the failure.
@@ -192,18 +228,21 @@ struct LogShared {
     /// Set by [`Log::close`], never cleared.
     closing: AtomicBool,
     patience: LogTimeouts,
-    format: LogFormat,
+    format: LogFormats,
+    /// Whether there is a log for requests of hosts without a log of their own.
+    has_common: bool,
 }
 
 impl LogShared {
-    fn new(patience: LogTimeouts, format: LogFormat) -> Arc<Self> {
+    fn new(patience: LogTimeouts, options: &LogOptions) -> Arc<Self> {
         Arc::new(Self {
             written: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             reopen: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             patience,
-            format,
+            format: options.format.clone(),
+            has_common: options.target != LogTarget::Off,
         })
     }
 
@@ -266,60 +305,59 @@ impl Log {
     /// The file cannot be opened, or no thread can be started. A FIFO without a reader is no error,
     /// because the log thread tries again.
     pub fn start(target: &LogTarget, cores: usize, notices: Arc<Notices>) -> Result<Self, LogError> {
-        Self::start_by(Opener::default(), target, LogFormat::Combined, cores, notices)
+        let options = LogOptions { target: target.clone(), ..LogOptions::default() };
+        Self::start_by(Arc::new(OwnAccess), &options, cores, notices)
     }
 
-    /// Like [`start`](Self::start), for a process that must not open the file itself.
+    /// Like [`start`](Self::start), with all options, and for a process that must not open files
+    /// itself.
     pub(crate) fn start_by(
-        opener: Opener,
-        target: &LogTarget,
-        format: LogFormat,
+        access: Arc<dyn LogAccess>,
+        options: &LogOptions,
         cores: usize,
         notices: Arc<Notices>,
     ) -> Result<Self, LogError> {
-        let shared = LogShared::new(LogTimeouts::USUAL, format);
-        Self::start_with(target, cores, notices, shared, opener)
+        Self::start_with(options, cores, notices, LogTimeouts::USUAL, access)
     }
 
     fn start_with(
-        target: &LogTarget,
+        options: &LogOptions,
         cores: usize,
         notices: Arc<Notices>,
-        shared: Arc<LogShared>,
-        opener: Opener,
+        patience: LogTimeouts,
+        access: Arc<dyn LogAccess>,
     ) -> Result<Self, LogError> {
-        match target {
-            LogTarget::Off => Ok(Self { thread: None, shared, notices }),
-            LogTarget::Stdout => {
-                let sink = LogSink::stdout().map_err(LogError::Stdout)?;
-                Self::start_sink(sink, cores, notices, shared)
-            }
+        let shared = LogShared::new(patience, options);
+        let folder = LogFolder { access, rotation: options.rotation };
+        let sink = match &options.target {
+            LogTarget::Off if options.hosts_have_files => LogSink::Nowhere,
+            LogTarget::Off => return Ok(Self { thread: None, shared, notices }),
+            LogTarget::Stdout => LogSink::stdout().map_err(LogError::Stdout)?,
             LogTarget::Syslog(path) => {
-                let sink = LogSink::daemon(path, LogProtocol::Syslog).map_err(LogError::Socket)?;
-                Self::start_sink(sink, cores, notices, shared)
+                LogSink::daemon(path, LogProtocol::Syslog).map_err(LogError::Socket)?
             }
             LogTarget::Journald(path) => {
-                let sink = LogSink::daemon(path, LogProtocol::Journald).map_err(LogError::Socket)?;
-                Self::start_sink(sink, cores, notices, shared)
+                LogSink::daemon(path, LogProtocol::Journald).map_err(LogError::Socket)?
             }
-            LogTarget::File(path) => {
-                let sink = LogSink::file(path, opener).map_err(|source| LogError::Open {
-                    path: path.clone(),
-                    source: with_owner(path, source),
-                })?;
-                Self::start_sink(sink, cores, notices, shared)
-            }
+            LogTarget::File(path) => LogSink::file(path, folder.clone())
+                .map_err(|source| LogError::Open { path: path.clone(), source: with_owner(path, source) })?,
+        };
+        if let (Some(path), Some(_)) = (options.file(), options.rotation) {
+            may_rotate(path).map_err(|source| LogError::Rotate { path: path.to_owned(), source })?;
         }
+        let hosts = HostFiles::new(folder, options.host_files_open_max, patience.retry);
+        Self::start_sink(sink, hosts, cores, notices, shared)
     }
 
     fn start_sink(
         sink: LogSink,
+        hosts: HostFiles,
         cores: usize,
         notices: Arc<Notices>,
         shared: Arc<LogShared>,
     ) -> Result<Self, LogError> {
         let (messages, inbox) = mpsc::sync_channel(cores.max(1) * BATCHES_WAITING_PER_CORE);
-        let writer = LogWriter::new(sink, inbox, shared.clone(), notices.clone());
+        let writer = LogWriter::new(sink, hosts, inbox, shared.clone(), notices.clone());
         let handle = thread::Builder::new()
             .name("vermeil-log".to_owned())
             .spawn(move || writer.run())

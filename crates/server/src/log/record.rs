@@ -5,8 +5,16 @@
 //! `batch.rs`. Tested below: an encoded record decodes to the same record, cut at the bounds.
 
 use crate::address::Client;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    ffi::OsStr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+};
 
+/// Longest path of a host's log, in bytes: two names of the longest length. The configuration
+/// refuses a longer path.
+pub const FILE_BYTES_MAX: usize = 512;
 /// Bytes kept of a `Host`: the longest name (RFC 1035, section 2.3.4) with a port.
 pub const HOST_BYTES_MAX: usize = 253 + 6;
 /// Bytes kept of the name of a user: an address of mail (RFC 5321, section 4.5.3.1).
@@ -21,10 +29,15 @@ pub const REFERER_BYTES_MAX: usize = 1024;
 pub const USER_AGENT_BYTES_MAX: usize = 512;
 
 /// Longest encoded record in bytes.
-pub(super) const RECORD_BYTES_MAX: usize =
-    HEAD_BYTES + HOST_BYTES_MAX + USER_BYTES_MAX + LINE_BYTES_MAX + REFERER_BYTES_MAX + USER_AGENT_BYTES_MAX;
+pub(super) const RECORD_BYTES_MAX: usize = HEAD_BYTES
+    + FILE_BYTES_MAX
+    + HOST_BYTES_MAX
+    + USER_BYTES_MAX
+    + LINE_BYTES_MAX
+    + REFERER_BYTES_MAX
+    + USER_AGENT_BYTES_MAX;
 
-const HEAD_BYTES: usize = 70;
+const HEAD_BYTES: usize = 72;
 /// Stands for the family of a client at a unix socket.
 const UNIX: u8 = 0;
 
@@ -120,6 +133,16 @@ pub(super) struct KeptRecord<'a> {
     pub(super) is_aborted: bool,
 }
 
+/// The first record of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptEntry<'a> {
+    pub(super) record: KeptRecord<'a>,
+    /// The log of the host; `None` for the common log.
+    pub(super) file: Option<&'a Path>,
+    /// The batch behind the record.
+    pub(super) rest: &'a [u8],
+}
+
 impl KeptRecord<'_> {
     /// Whether the answer reached its end, as a word.
     pub(super) fn end_word(&self) -> &'static str {
@@ -139,9 +162,11 @@ fn keep_if_sent(field: Option<&[u8]>, bytes_max: usize) -> (&[u8], u16) {
     field.map_or((&[], ABSENT), |field| keep(field, bytes_max))
 }
 
-/// Appends `record` to `batch`: a fixed head, then the five fields. At most [`RECORD_BYTES_MAX`]
-/// bytes.
-pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
+/// Appends `record`, for the log `file` or the common log, to `batch`: a fixed head, then the
+/// texts. At most [`RECORD_BYTES_MAX`] bytes.
+pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>, file: Option<&Path>) {
+    let file = file.map(|file| file.as_os_str().as_bytes());
+    let (file, file_len) = keep_if_sent(file, FILE_BYTES_MAX);
     let (host, host_len) = keep_if_sent(record.host, HOST_BYTES_MAX);
     let (user, user_len) = keep_if_sent(record.user, USER_BYTES_MAX);
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
@@ -174,7 +199,9 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
     head[59..67].copy_from_slice(&record.time.program_ns.unwrap_or(NO_PROGRAM).to_ne_bytes());
     head[67] = record.is_aborted.into();
     head[68..70].copy_from_slice(&user_len.to_ne_bytes());
+    head[70..72].copy_from_slice(&file_len.to_ne_bytes());
     batch.extend_from_slice(&head);
+    batch.extend_from_slice(file);
     batch.extend_from_slice(host);
     batch.extend_from_slice(user);
     batch.extend_from_slice(line);
@@ -186,7 +213,7 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>) {
 ///
 /// # Panics
 /// If [`encode`] did not write `batch`: a bug of this folder.
-pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
+pub(super) fn decode(batch: &[u8]) -> Option<KeptEntry<'_>> {
     if batch.is_empty() {
         return None;
     }
@@ -198,6 +225,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         4 => Client::Ip(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
         _ => Client::Ip(Ipv6Addr::from(address).into()),
     };
+    let (file, rest) = take(rest, u16::from_ne_bytes(part(head, 70)));
     let (host, rest) = take(rest, u16::from_ne_bytes(part(head, 41)));
     let (user, rest) = take(rest, u16::from_ne_bytes(part(head, 68)));
     let (request_line, rest) = take(rest, u16::from_ne_bytes(part(head, 35)));
@@ -220,7 +248,8 @@ pub(super) fn decode(batch: &[u8]) -> Option<(KeptRecord<'_>, &[u8])> {
         },
         is_aborted: head[67] != 0,
     };
-    Some((record, rest))
+    let file = file.map(|file| Path::new(OsStr::from_bytes(file.bytes)));
+    Some(KeptEntry { record, file, rest })
 }
 
 fn part<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
@@ -255,6 +284,7 @@ mod tests {
             unix_seconds: u64,
             status: u16,
             body_bytes: u64,
+            file in proptest::option::of("[a-z/]{1,512}"),
             host in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * HOST_BYTES_MAX)),
             user in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_BYTES_MAX)),
             line in proptest::collection::vec(any::<u8>(), 0..2 * LINE_BYTES_MAX),
@@ -268,13 +298,15 @@ mod tests {
                 request_id: unix_seconds ^ 1, time: AnswerTime { duration_ns: body_bytes, program_ns }, is_aborted,
             };
             let mut batch = Vec::new();
-            encode(&mut batch, &record);
+            let file = file.as_deref().map(Path::new);
+            encode(&mut batch, &record, file);
             prop_assert!(batch.len() <= RECORD_BYTES_MAX);
             let one = batch.len();
-            encode(&mut batch, &record);
-            let (decoded, rest) = decode(&batch).unwrap();
-            prop_assert_eq!(rest, &batch[one..]);
-            prop_assert_eq!(decoded, KeptRecord {
+            encode(&mut batch, &record, None);
+            let decoded = decode(&batch).unwrap();
+            prop_assert_eq!((decoded.file, decoded.rest), (file, &batch[one..]));
+            prop_assert_eq!(decode(decoded.rest).unwrap().file, None);
+            prop_assert_eq!(decoded.record, KeptRecord {
                 peer, unix_seconds, status, body_bytes,
                 host: host.as_deref().map(|field| kept(field, HOST_BYTES_MAX)),
                 user: user.as_deref().map(|field| kept(field, USER_BYTES_MAX)),

@@ -1,5 +1,5 @@
 //! The destination of the access log: standard output, a daemon (`datagram.rs`), or a file that may
-//! be renamed at any time.
+//! be renamed at any time (`named.rs`).
 //!
 //! Owns the descriptor, and makes sure that a write does not hang on a pipe without a reader.
 //! Lines, retries and counts are in `writer.rs`. An inherited pipe (standard output) must not
@@ -7,17 +7,17 @@
 //! sink polls before each write, and writes at most what the pipe takes in one piece. Tested in
 //! `tests.rs` through the whole log.
 
+use super::Notices;
 use super::datagram::{DatagramSink, LogProtocol};
+use super::named::{LogFolder, NamedFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Seek as _, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 use vermeil_io::output::Output;
 
 /// Mode of a new log file: requests concern the operator and the operator's group.
@@ -38,31 +38,6 @@ pub(super) enum SinkProgress {
     Failed(io::Error),
 }
 
-/// Opens the file of a log.
-type OpenLog = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
-
-/// How a log file is opened: by this process, or by another process where a sandbox forbids it.
-#[derive(Clone)]
-pub(crate) struct Opener(Arc<OpenLog>);
-
-impl Opener {
-    pub(crate) fn new(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(open))
-    }
-}
-
-impl Default for Opener {
-    fn default() -> Self {
-        Self::new(open_log_file)
-    }
-}
-
-impl fmt::Debug for Opener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Opener")
-    }
-}
-
 /// Opens a log file for appending, and creates it if missing. Never waits for the reader of a FIFO;
 /// a missing reader is the error `ENXIO`.
 ///
@@ -77,10 +52,12 @@ pub(crate) fn open_log_file(path: &Path) -> io::Result<File> {
 pub(super) enum LogSink {
     /// A descriptor shared with other processes, for example standard output. No path leads to it.
     Inherited(LogFile),
-    /// A file that has a path; `open` is `None` while the file cannot be opened.
-    Named { path: PathBuf, opener: Opener, open: Option<LogFile> },
+    /// A file that has a path.
+    Named(NamedFile),
     /// A daemon keeps the log.
     Daemon(DatagramSink),
+    /// Only hosts have logs.
+    Nowhere,
 }
 
 /// An open file of a log.
@@ -91,18 +68,56 @@ pub(super) struct LogFile {
     may_block: bool,
 }
 
+impl AsFd for LogFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl LogFile {
-    fn new(file: File) -> io::Result<Self> {
+    pub(super) fn new(file: File) -> io::Result<Self> {
         let may_block = !file.metadata()?.is_file();
         Ok(Self { file, may_block })
     }
 
+    pub(super) fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Whether this is no regular file.
+    pub(super) fn may_block(&self) -> bool {
+        self.may_block
+    }
+
+    /// The time of the last line; now for an empty file.
+    pub(super) fn last_written(&self) -> SystemTime {
+        let found = self.file.metadata().ok().filter(|found| found.len() > 0);
+        found.and_then(|found| found.modified().ok()).unwrap_or_else(SystemTime::now)
+    }
+
     /// Writes some of `bytes`. `None` if no reader takes the bytes within `wait`.
-    fn write(&mut self, bytes: &[u8], wait: Duration) -> Option<io::Result<usize>> {
+    pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> Option<io::Result<usize>> {
         if !self.may_block {
             return Some(self.file.write(bytes));
         }
         is_writable(&self.file, wait).then(|| self.file.write(in_one_piece(bytes)))
+    }
+
+    /// Removes the last `count` bytes written to a file, unless another process has written since.
+    /// Returns whether the removal worked.
+    pub(super) fn take_back(&mut self, count: usize) -> bool {
+        if count == 0 || self.may_block {
+            return false;
+        }
+        let file = &mut self.file;
+        let taken = file.stream_position().and_then(|end| {
+            let is_last = file.metadata()?.len() == end;
+            match end.checked_sub(count as u64).filter(|_| is_last) {
+                Some(start) => file.set_len(start).map(|()| true),
+                None => Ok(false),
+            }
+        });
+        taken.unwrap_or(false)
     }
 }
 
@@ -118,11 +133,11 @@ impl LogSink {
 
     /// Opens `path` for appending. A FIFO without a reader is no error, because the sink opens it
     /// later.
-    pub(super) fn file(path: &Path, opener: Opener) -> io::Result<Self> {
-        let mut sink = Self::Named { path: path.to_owned(), opener, open: None };
-        match sink.reopen() {
+    pub(super) fn file(path: &Path, folder: LogFolder) -> io::Result<Self> {
+        let mut file = NamedFile::new(path, folder);
+        match file.reopen() {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NXIO) => Err(error),
-            _ => Ok(sink),
+            _ => Ok(Self::Named(file)),
         }
     }
 
@@ -133,24 +148,22 @@ impl LogSink {
 
     /// Opens the path again. On failure the old file stays. Does nothing for a sink without a path.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if let Self::Named { path, opener, open } = self {
-            *open = Some(LogFile::new((opener.0)(path)?)?);
-        }
-        Ok(())
+        if let Self::Named(file) = self { file.reopen() } else { Ok(()) }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self, Self::Named { open: None, .. })
+        !matches!(self, Self::Named(NamedFile { open: None, .. }))
     }
 
-    /// Whether the path no longer names the open file, because the file was renamed, removed or
-    /// replaced.
-    pub(super) fn has_moved(&self) -> bool {
-        let Self::Named { path, open: Some(open), .. } = self else { return false };
-        match (std::fs::metadata(path), open.file.metadata()) {
-            (Ok(named), Ok(open)) => (named.dev(), named.ino()) != (open.dev(), open.ino()),
-            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
-            (_, Err(_)) => false,
+    /// Whether the path no longer names the open file.
+    pub(super) fn has_moved(&mut self) -> bool {
+        if let Self::Named(file) = self { file.has_moved() } else { false }
+    }
+
+    /// Rotates the file if that is due.
+    pub(super) fn rotate_if_due(&mut self, notices: &Notices) {
+        if let Self::Named(file) = self {
+            file.rotate_if_due(notices);
         }
     }
 
@@ -158,8 +171,11 @@ impl LogSink {
     pub(super) fn write(&mut self, bytes: &[u8], wait: Duration) -> SinkProgress {
         let written = match self {
             Self::Daemon(daemon) => Some(daemon.write(bytes, wait)),
-            Self::Inherited(open) | Self::Named { open: Some(open), .. } => open.write(bytes, wait),
-            Self::Named { open: None, .. } => Some(Err(io::ErrorKind::NotConnected.into())),
+            Self::Inherited(open) | Self::Named(NamedFile { open: Some(open), .. }) => {
+                open.write(bytes, wait)
+            }
+            Self::Named(NamedFile { open: None, .. }) => Some(Err(io::ErrorKind::NotConnected.into())),
+            Self::Nowhere => Some(Ok(bytes.len())),
         };
         match written {
             None => SinkProgress::Stuck,
@@ -169,29 +185,19 @@ impl LogSink {
         }
     }
 
-    /// Removes the last `count` bytes written to a file, unless another process has written since.
-    /// Returns whether the removal worked.
+    /// Removes the last `count` bytes written to a file, as [`LogFile::take_back`].
     pub(super) fn take_back(&mut self, count: usize) -> bool {
-        let (Self::Inherited(open) | Self::Named { open: Some(open), .. }) = self else { return false };
-        if count == 0 || open.may_block {
-            return false;
+        match self {
+            Self::Inherited(open) | Self::Named(NamedFile { open: Some(open), .. }) => open.take_back(count),
+            _ => false,
         }
-        let file = &mut open.file;
-        let taken = file.stream_position().and_then(|end| {
-            let is_last = file.metadata()?.len() == end;
-            match end.checked_sub(count as u64).filter(|_| is_last) {
-                Some(start) => file.set_len(start).map(|()| true),
-                None => Ok(false),
-            }
-        });
-        taken.unwrap_or(false)
     }
 
     fn failed(&mut self, error: io::Error) -> SinkProgress {
         match (error.kind(), self) {
             (io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock, _) => SinkProgress::Stuck,
             (io::ErrorKind::BrokenPipe, Self::Inherited(_)) => SinkProgress::Gone,
-            (io::ErrorKind::BrokenPipe, Self::Named { open, .. }) => {
+            (io::ErrorKind::BrokenPipe, Self::Named(NamedFile { open, .. })) => {
                 // The next reader of the FIFO needs a new descriptor.
                 *open = None;
                 SinkProgress::Failed(error)
@@ -204,7 +210,8 @@ impl LogSink {
 impl fmt::Display for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Named { path, .. } => write!(f, "the access log {}", path.display()),
+            Self::Named(file) => write!(f, "the access log {}", file.path.display()),
+            Self::Nowhere => f.write_str("the access log"),
             Self::Daemon(daemon) => daemon.fmt(f),
             Self::Inherited(_) => f.write_str("the access log on standard output"),
         }
@@ -229,19 +236,23 @@ fn is_writable(file: &File, wait: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::named::OwnAccess;
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn half_a_record_is_taken_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
-        let mut sink = LogSink::file(&path, Opener::default()).expect("opened");
+        let mut sink =
+            LogSink::file(&path, LogFolder { access: Arc::new(OwnAccess), rotation: None }).expect("opened");
         assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), SinkProgress::Wrote(9)));
         assert!(sink.take_back(3));
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\n");
         assert!(matches!(sink.write(b"half\n", Duration::ZERO), SinkProgress::Wrote(5)));
         assert!(!sink.take_back(0));
-        let mut other = LogSink::file(&path, Opener::default()).expect("opened");
+        let mut other =
+            LogSink::file(&path, LogFolder { access: Arc::new(OwnAccess), rotation: None }).expect("opened");
         assert!(matches!(other.write(b"other\n", Duration::ZERO), SinkProgress::Wrote(6)));
         assert!(!sink.take_back(5), "another process has written behind");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\nother\n");

@@ -192,8 +192,8 @@ mod tests {
     fn line(template: &str, record: &LogRecord<'_>) -> String {
         let template: LogTemplate = template.parse().expect("a template");
         let (mut batch, mut out) = (Vec::new(), Vec::new());
-        encode(&mut batch, record);
-        template.write(&mut out, &decode(&batch).expect("a record").0);
+        encode(&mut batch, record, None);
+        template.write(&mut out, &decode(&batch).expect("a record").record);
         String::from_utf8(out).expect("text")
     }
 

@@ -28,14 +28,8 @@ impl LogWorld {
     }
 
     fn start(&self, path: &Path) -> Log {
-        Log::start_with(
-            &LogTarget::File(path.to_owned()),
-            1,
-            self.notices.clone(),
-            LogShared::new(IMPATIENT, LogFormat::Combined),
-            Opener::default(),
-        )
-        .unwrap()
+        let options = LogOptions::new(LogTarget::File(path.to_owned()));
+        Log::start_with(&options, 1, self.notices.clone(), IMPATIENT, Arc::new(OwnAccess)).unwrap()
     }
 
     fn read(&self, name: &str) -> String {
@@ -47,22 +41,29 @@ impl LogWorld {
     }
 }
 
+fn no_hosts() -> HostFiles {
+    HostFiles::new(LogFolder { access: Arc::new(OwnAccess), rotation: None }, 1, IMPATIENT.retry)
+}
+
 fn until(what: &str, done: impl Fn() -> bool) {
     assert!(wait_until(DEADLINE, done), "waited too long until {what}");
 }
 
 fn record(core: &mut CoreLog, target: &str) {
-    core.record(&LogRecord {
-        peer: "127.0.0.1".parse().unwrap(),
-        unix_seconds: 971_186_136,
-        host: None,
-        request_line: format!("GET /{target} HTTP/1.1").as_bytes(),
-        status: 200,
-        body_bytes: 5,
-        referer: None,
-        user_agent: Some(b"test"),
-        ..LogRecord::EMPTY
-    });
+    core.record(
+        &LogRecord {
+            peer: "127.0.0.1".parse().unwrap(),
+            unix_seconds: 971_186_136,
+            host: None,
+            request_line: format!("GET /{target} HTTP/1.1").as_bytes(),
+            status: 200,
+            body_bytes: 5,
+            referer: None,
+            user_agent: Some(b"test"),
+            ..LogRecord::EMPTY
+        },
+        None,
+    );
 }
 
 /// Hands the batch over now, because the caller controls the time.
@@ -103,7 +104,7 @@ fn targets_as_text() {
 #[test]
 fn close_writes_records_in_order_of_each_core() {
     const CORES: usize = 3;
-    const RECORDS: usize = 5_000;
+    const RECORDS: usize = 4_000;
     let world = LogWorld::new();
     let log = Log::start(&LogTarget::File(world.path("log")), CORES, world.notices.clone()).unwrap();
     thread::scope(|scope| {
@@ -344,8 +345,14 @@ fn closed_standard_output_ends_log_with_one_notice() {
     let world = LogWorld::new();
     let (reader, ours) = std::io::pipe().unwrap();
     let sink = LogSink::inherited(ours.into()).unwrap();
-    let log = Log::start_sink(sink, 1, world.notices.clone(), LogShared::new(IMPATIENT, LogFormat::Combined))
-        .unwrap();
+    let log = Log::start_sink(
+        sink,
+        no_hosts(),
+        1,
+        world.notices.clone(),
+        LogShared::new(IMPATIENT, &LogOptions::default()),
+    )
+    .unwrap();
     drop(reader);
     let mut core = log.core();
     let end = Instant::now() + DEADLINE;
@@ -365,9 +372,10 @@ fn a_standard_output_that_is_not_read_is_not_made_non_blocking_and_does_not_hold
     let shared_end = ours.try_clone().unwrap();
     let log = Log::start_sink(
         LogSink::inherited(ours.into()).unwrap(),
+        no_hosts(),
         1,
         world.notices.clone(),
-        LogShared::new(IMPATIENT, LogFormat::Combined),
+        LogShared::new(IMPATIENT, &LogOptions::default()),
     )
     .unwrap();
     let mut core = log.core();

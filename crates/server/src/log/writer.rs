@@ -9,7 +9,8 @@
 
 use super::batch::{BATCH_BYTES, Batch, LogMessage};
 use super::format::Formatter;
-use super::record::decode;
+use super::host_files::{HostFiles, LineCounts};
+use super::record::{KeptEntry, decode};
 use super::sink::{LogSink, SinkProgress};
 use super::{LogShared, NoticeKind, Notices};
 use std::io;
@@ -20,16 +21,19 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval of checks whether the path still names the open file, while lines are written. A later
-/// check loses no line, because the lines go to the old file; a check is one system call per
-/// second.
-const MOVE_CHECK: Duration = Duration::from_secs(1);
 /// Interval of checks for requests of the owner while the thread waits for a reader. The interval
 /// bounds the delay of a stop or a reopening, at ten wake-ups per second while no reader comes.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// Interval of notices about dropped records. Each notice has the count since the last one, so a
 /// longer interval loses no information.
 const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
+
+/// The logs of hosts.
+#[derive(Debug)]
+struct HostLogs {
+    files: HostFiles,
+    lines: Formatter,
+}
 
 /// The log thread's state.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ pub(super) struct LogWriter {
     notices: Arc<Notices>,
     lines: Formatter,
     text: Vec<u8>,
-    move_checked: Instant,
+    hosts: HostLogs,
     /// Whether the last write failed. Trouble is reported once, and the end once.
     in_trouble: bool,
     dropped_said: u64,
@@ -54,18 +58,20 @@ pub(super) struct LogWriter {
 impl LogWriter {
     pub(super) fn new(
         sink: LogSink,
+        host_files: HostFiles,
         inbox: Receiver<LogMessage>,
         shared: Arc<LogShared>,
         notices: Arc<Notices>,
     ) -> Self {
+        let hosts = HostLogs { files: host_files, lines: Formatter::new(shared.format.of_hosts.clone()) };
         Self {
             sink,
             inbox,
-            lines: Formatter::new(shared.format.clone()),
+            lines: Formatter::new(shared.format.common.clone()),
             shared,
             notices,
             text: Vec::with_capacity(2 * BATCH_BYTES),
-            move_checked: Instant::now(),
+            hosts,
             in_trouble: false,
             dropped_said: 0,
             dropped_said_at: None,
@@ -79,6 +85,7 @@ impl LogWriter {
     pub(super) fn run(mut self) {
         while let Some(message) = self.next() {
             self.tend();
+            self.sink.rotate_if_due(&self.notices);
             if let LogMessage::Batch(batch) = message
                 && self.write_batch(batch).is_break()
             {
@@ -111,22 +118,37 @@ impl LogWriter {
         let Batch { mut bytes, records, home } = batch;
         let mut text = std::mem::take(&mut self.text);
         let mut rest = bytes.as_slice();
-        while let Some((record, behind)) = decode(rest) {
-            self.lines.write(&mut text, &record);
+        let mut of_hosts = 0;
+        while let Some(KeptEntry { record, file, rest: behind }) = decode(rest) {
+            match file {
+                None => self.lines.write(&mut text, &record),
+                Some(file) => {
+                    self.hosts.lines.write(self.hosts.files.line(file, &self.notices), &record);
+                    of_hosts += 1;
+                }
+            }
             rest = behind;
         }
         bytes.clear();
         // Freed if the core is gone or has enough spare buffers.
         let _ = home.try_send(bytes);
 
+        if of_hosts > 0 {
+            let LineCounts { written, dropped } = self.hosts.files.write(&self.notices);
+            self.count(written, dropped);
+        }
         let (written_bytes, flow) = self.write_text(&text);
         let unwritten = &text[written_bytes..];
         let dropped = unwritten.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
-        self.shared.written.fetch_add(records - dropped, Ordering::Relaxed);
+        self.count(records - of_hosts - dropped, dropped);
         text.clear();
         self.text = text;
         flow
+    }
+
+    fn count(&self, written: u64, dropped: u64) {
+        self.shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.shared.written.fetch_add(written, Ordering::Relaxed);
     }
 
     /// Writes `text`, waiting and retrying while the owner is not closing. Returns the number of
@@ -173,11 +195,11 @@ impl LogWriter {
     fn tend(&mut self) -> Tended {
         let mut anew = !self.sink.is_open();
         // Pairs with the store in `Log::reopen`.
-        anew |= self.shared.reopen.swap(false, Ordering::Acquire);
-        if self.move_checked.elapsed() >= MOVE_CHECK {
-            self.move_checked = Instant::now();
-            anew |= self.sink.has_moved();
+        if self.shared.reopen.swap(false, Ordering::Acquire) {
+            anew = true;
+            self.hosts.files.reopen();
         }
+        anew |= self.sink.has_moved();
         if !anew {
             return Tended::SameFile;
         }

@@ -147,7 +147,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
             others: host(OTHERS, &counts.others),
         },
         memory: process::memory(),
-        log: LogStatus { target: options.log.to_string(), written: log.written, dropped: log.dropped },
+        log: LogStatus { target: options.log.target.to_string(), written: log.written, dropped: log.dropped },
         notices: NoticeKind::ALL.into_iter().map(notice).filter(|notice| notice.count > 0).collect(),
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 
 fn line(record: &LogRecord<'_>) -> String {
     let mut batch = Vec::new();
-    encode(&mut batch, record);
+    encode(&mut batch, record, None);
     let mut out = Vec::new();
-    LineWriter::new().write(&mut out, &decode(&batch).unwrap().0);
+    LineWriter::new().write(&mut out, &decode(&batch).unwrap().record);
     String::from_utf8(out).expect("lines are ASCII")
 }
 
