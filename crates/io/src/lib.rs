@@ -43,6 +43,7 @@ mod memory;
 mod options;
 pub mod output;
 mod pages;
+mod passed;
 mod preemption;
 mod slots;
 mod socket;
@@ -60,6 +61,7 @@ pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
+pub use passed::{is_listening, shares_port, take_passed, takes_both_families};
 pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
 pub use slots::{RegionSlot, Slots};
 pub use socket::{

@@ -49,8 +49,8 @@ pub(crate) fn judge(local: &mut CoreContext, elapsed: Duration) {
     let Some(queue_max) = local.door.judge(elapsed, Duration::from_nanos(thread_cpu_ns()), waiting) else {
         return;
     };
-    // All cores and instances share a unix socket, so no core alone decides about its queue.
-    for listener in local.sockets.listeners.iter().filter(|listener| listener.addr.tcp().is_some()) {
+    // No core alone decides about the queue of a shared socket.
+    for listener in local.sockets.listeners.iter().filter(|listener| listener.is_own) {
         // A listener that is being closed has no queue any more.
         let _ = listener.listener.with_fd(|fd| limit_queue(fd, queue_max));
     }

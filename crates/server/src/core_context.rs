@@ -108,6 +108,9 @@ pub(crate) struct CoreListener {
     /// The kernel's name of the socket, which its connections have too.
     pub(crate) bound: SocketAddrAny,
     pub(crate) listener: Arc<TcpListener>,
+    /// Whether no other core accepts from the same socket. All cores share a unix socket, and a
+    /// socket of the service manager.
+    pub(crate) is_own: bool,
 }
 
 /// Makes this thread a core of `server`.

@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
-use vermeil_io::{begin_no_more, limit_queue};
+use vermeil_io::{begin_no_more, limit_queue, shares_port};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;
 
@@ -184,9 +184,10 @@ fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -
     // An inherited socket may have a shorter queue than this server uses, or may not listen yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
     let bound = getsockname(&socket)?;
+    let is_own = addr.tcp().is_some() && shares_port(socket.as_fd());
     let listener = Arc::new(TcpListener::new(socket)?);
     core_context::with(|local| {
-        local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone() });
+        local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone(), is_own });
         local.sockets.accepting += 1;
     });
     drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, addr, listener)));
@@ -327,14 +328,14 @@ fn change_core(
         if let Some(log) = log {
             local.records.log = log;
         }
-        local.sockets.listeners.retain(|CoreListener { addr, listener, .. }| {
+        local.sockets.listeners.retain(|CoreListener { addr, listener, is_own, .. }| {
             let stays = !removed.contains(addr);
             if !stays {
                 // The core serves the connections that the kernel has accepted already. New clients
                 // meet any other server that listens on this address. If the kernel refuses this
                 // step, connections that come in the moment between are reset. A unix socket has
-                // lost its path already.
-                if addr.tcp().is_some() {
+                // lost its path already, and the service manager keeps its own sockets.
+                if *is_own {
                     let _ = listener.with_fd(begin_no_more);
                 }
                 listener.close();

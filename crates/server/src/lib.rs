@@ -12,6 +12,7 @@
 
 mod accept;
 pub mod access;
+mod activation;
 mod address;
 mod admission;
 mod admission_control;
@@ -83,6 +84,7 @@ mod try_files;
 mod turns;
 mod user;
 
+pub use activation::ActivationError;
 pub use address::{Client, ListenAddr, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
 pub use control_socket::{ControlTarget, PlaceError};

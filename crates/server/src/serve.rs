@@ -5,6 +5,7 @@
 //! server closes the log last. Tested through the binary.
 
 use crate::{
+    activation::{self, ActivationError},
     address::{ListenAddr, UnixAddr},
     balance::{Balancing, Changeover},
     balancers::{self, AgentThread, MeasuredServer, Measuring},
@@ -81,6 +82,9 @@ pub enum ServeError {
     /// The server that runs already.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),
+    /// The sockets of the service manager.
+    #[error(transparent)]
+    Activation(#[from] ActivationError),
     /// Duplicates of the sockets, for a later takeover.
     #[error("cannot keep the listening sockets: {0}; raise the limit of open files?")]
     Descriptors(io::Error),
@@ -197,6 +201,22 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ser
     Ok(serving.end(StopCourse::because_of(stop, impatience)))
 }
 
+/// Opens all listening sockets, except those that the service manager or the old server has.
+///
+/// # Errors
+/// The server cannot listen on an address, or a passed socket has no listener.
+pub(crate) fn listen_at_start(
+    options: &ServeOptions,
+    balancing: &Balancing,
+    inherited: &mut Inherited,
+) -> Result<Vec<Listening>, ServeError> {
+    inherited.add(activation::passed(options.cpus.len())?);
+    let ours = inherited.addrs();
+    let listening = listen_on(&options.listen, &options.cpus, balancing, &ours, inherited)?;
+    inherited.refuse_unnamed()?;
+    Ok(listening)
+}
+
 /// The sockets of a server that does not serve yet.
 struct ServerSockets {
     changeovers: Vec<Changeover>,
@@ -220,8 +240,7 @@ impl ServerSockets {
             Some(assigned) => assigned.sockets(&options.cpus),
             None => {
                 let balancing = Balancing::choose(options.balance, &options.cpus);
-                let ours = inherited.addrs();
-                let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
+                let listening = listen_at_start(options, &balancing, &mut inherited)?;
                 (balancing, listening)
             }
         };

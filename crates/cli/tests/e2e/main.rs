@@ -5,6 +5,7 @@
 //! without sockets (parsing, conditions, ranges: `vermeil-http`), except for a sample.
 
 mod access;
+mod activation;
 mod balance;
 mod balancers;
 mod bounds;

@@ -2,6 +2,7 @@
 
 use super::{AddressSockets, Handed, Serves};
 use crate::{
+    activation::ActivationError,
     address::ListenAddr,
     balance::{Balancing, Changeover},
     control_client::{ClientError, Offer, ask_to_take_over},
@@ -62,6 +63,8 @@ pub(crate) struct Inherited {
     taken: Vec<ListenAddr>,
     /// The secret of TLS session tickets.
     tickets: Option<TicketSecret>,
+    /// Sockets of the service manager that are not in use here.
+    passed: Vec<Listening>,
 }
 
 impl Inherited {
@@ -103,7 +106,7 @@ impl Inherited {
         };
         let (listening, agent) = (all(listening), all(agent));
         let (from, control) = (Some((messages, pid)), Some((control, socket)));
-        Ok(Self { from, control, listening, agent, taken: Vec::new(), tickets })
+        Ok(Self { from, control, listening, agent, taken: Vec::new(), tickets, passed: Vec::new() })
     }
 
     /// The old server's secret of TLS session tickets, if there is one.
@@ -111,13 +114,30 @@ impl Inherited {
         self.tickets.take()
     }
 
+    /// Adds sockets of the service manager.
+    pub(crate) fn add(&mut self, passed: Vec<Listening>) {
+        self.passed = passed;
+    }
+
+    /// Refuses sockets of the service manager that no listener has taken.
+    ///
+    /// # Errors
+    /// There are such sockets.
+    pub(crate) fn refuse_unnamed(&self) -> Result<(), ActivationError> {
+        let unnamed: Vec<_> = self.passed.iter().map(|passed| passed.addr.to_string()).collect();
+        if unnamed.is_empty() { Ok(()) } else { Err(ActivationError::Unnamed(unnamed.join(", "))) }
+    }
+
     /// The addresses of the old server that are not in use here, as bound.
     pub(crate) fn addrs(&self) -> Vec<ListenAddr> {
         self.listening.iter().map(|listening| listening.addr).collect()
     }
 
-    /// The old server's sockets for an address, if there are any.
+    /// The sockets of the service manager or of the old server for an address, if there are any.
     pub(crate) fn take(&mut self, asked: ListenAddr) -> Option<Listening> {
+        if let Some(passed) = take_from(&mut self.passed, asked) {
+            return Some(passed);
+        }
         let taken = take_from(&mut self.listening, asked)?;
         self.taken.push(asked);
         Some(taken)

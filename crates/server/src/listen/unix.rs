@@ -116,8 +116,11 @@ fn set_mode(name: &NameInFolder, mode: u32) -> io::Result<SocketFile> {
 }
 
 /// Sets the mode of an inherited socket's file. Returns `None` if the path leads to another file by
-/// now.
+/// now. The file of a socket of the service manager stays as it is.
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAddr>> {
+    if bound.file().is_none() {
+        return Ok(Some(addr));
+    }
     let Some(file) = bound.file().filter(|file| file_at(addr.path()) == Some(*file)) else { return Ok(None) };
     if addr.mode() != bound.mode() {
         set_mode(&NameInFolder::find(addr.path())?, addr.mode())?;

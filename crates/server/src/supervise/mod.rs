@@ -24,12 +24,14 @@ use crate::{
     config::ConfigText,
     control::{BoundControl, ControlSocket},
     handover::Inherited,
-    listen::listen_on,
     notify,
     operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
-    serve::{ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, watch_over},
+    serve::{
+        ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
+        watch_over,
+    },
     signals::{self, Impatience, StopCourse},
 };
 use aggregate::InstanceWeights;
@@ -68,8 +70,7 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);
     let mut inherited = Inherited::of(&options)?;
-    let ours = inherited.addrs();
-    let listening = listen_on(&options.listen, &options.cpus, &balancing, &ours, &mut inherited)?;
+    let listening = listen_at_start(&options, &balancing, &mut inherited)?;
     let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
     let agent = bind_agent(&options, &mut inherited)?;
     let control = BoundControl::at(&options.control, &mut inherited)?;

@@ -82,7 +82,13 @@ pub(crate) struct TestProcess {
 
 impl TestProcess {
     pub(crate) fn spawn(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null());
+        Self::spawn_with_input(command)
+    }
+
+    /// Like [`spawn`](Self::spawn), with the standard input of `command`.
+    pub(crate) fn spawn_with_input(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
         let stdout = collect(child.stdout.take().expect("piped"));
         let stderr = collect(child.stderr.take().expect("piped"));
