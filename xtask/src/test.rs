@@ -171,7 +171,7 @@ fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, ModelChecker, &str); 36] = [
+const CANARIES: [(&str, ModelChecker, &str); 40] = [
     ("announce-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
     ("wake-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
     ("second-token", ModelChecker::Loom, "model::color::three_producers_one_event_each"),
@@ -229,6 +229,14 @@ const CANARIES: [(&str, ModelChecker, &str); 36] = [
     ("leave-address", ModelChecker::Loom, "model::attachment::object_is_used_by_one_core_at_a_time"),
     ("drop-during-move", ModelChecker::Loom, "model::attachment::drop_during_a_move_closes_once"),
     ("forget-own-waiter", ModelChecker::Loom, "model::attachment::task_that_waits_in_the_driver_is_woken"),
+    ("wait-without-look", ModelChecker::Loom, "model::fair_semaphore::every_waiter_gets_the_permit_alone"),
+    (
+        "return-permit-in-two-steps",
+        ModelChecker::Loom,
+        "model::fair_semaphore::every_waiter_gets_the_permit_alone",
+    ),
+    ("relaxed-permit", ModelChecker::Loom, "model::fair_semaphore::every_waiter_gets_the_permit_alone"),
+    ("leave-mark", ModelChecker::Loom, "model::fair_semaphore::waiter_that_leaves_loses_no_permit"),
     // Bugs that show without weak memory, in the larger scenarios.
     ("second-token", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),
     ("take-in-two-steps", ModelChecker::Shuttle, "shuttle_tests::posts_steals_moves_and_sleep"),

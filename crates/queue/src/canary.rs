@@ -73,6 +73,16 @@ pub(crate) enum Bug {
     /// A task that waits in the driver is not woken if another task has asked in the same
     /// direction.
     ForgetOwnWaiter,
+    /// A waiter joins without looking again for a free permit, so a permit returned in between is
+    /// lost.
+    WaitWithoutLook,
+    /// The free permits are read and written in two steps, so a waiter that joins in between is
+    /// never granted.
+    ReturnPermitInTwoSteps,
+    /// A permit is returned without an ordering.
+    RelaxedPermit,
+    /// The last waiter that leaves keeps the mark of waiters, so the next returned permit is lost.
+    LeaveMark,
 }
 
 /// Whether `bug` is planted.
@@ -120,6 +130,10 @@ pub(crate) fn planted(bug: Bug) -> bool {
             "leave-address" => Bug::LeaveAddress,
             "drop-during-move" => Bug::DropDuringMove,
             "forget-own-waiter" => Bug::ForgetOwnWaiter,
+            "wait-without-look" => Bug::WaitWithoutLook,
+            "return-permit-in-two-steps" => Bug::ReturnPermitInTwoSteps,
+            "relaxed-permit" => Bug::RelaxedPermit,
+            "leave-mark" => Bug::LeaveMark,
             _ => panic!("VERMEIL_CANARY: there is no bug called {name}"),
         })
     }) == Some(bug)

@@ -2,17 +2,18 @@
 
 use crate::{
     AtomicQueuedMark, BatchRun, ColorHead, ColorId, ColorQueue, Colored, Event, HeldColor, Label, Promise,
-    ReadyQueue, Run, ScheduleOutcome, TaskBody, TaskCell, Token, TraceRing, current_color, hold,
+    ReadyQueue, Run, ScheduleOutcome, Semaphore, TaskBody, TaskCell, Token, TraceRing, current_color, hold,
     token::run_together,
 };
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
+    future::Future as _,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
 };
 
 fn color() -> Arc<ColorQueue> {
@@ -535,4 +536,23 @@ fn result_cell_drops_the_waker_with_the_reader() {
     drop(join);
     assert_eq!(Arc::strong_count(&quiet), 1);
     promise.complete(());
+}
+
+/// A waiter that gives up passes on the permit that it has got, and a later caller overtakes none.
+#[test]
+fn semaphore_serves_waiting_tasks_in_order() {
+    let semaphore = Semaphore::new(1);
+    let mut context = Context::from_waker(Waker::noop());
+    let held = semaphore.try_acquire();
+    let (mut first, mut second) = (Box::pin(semaphore.acquire()), pin!(semaphore.acquire()));
+    assert!(
+        first.as_mut().poll(&mut context).is_pending() && second.as_mut().poll(&mut context).is_pending()
+    );
+    assert_eq!((semaphore.free(), semaphore.waiting()), (0, 2));
+    drop(held);
+    assert!(second.as_mut().poll(&mut context).is_pending() && semaphore.try_acquire().is_none());
+    drop(first);
+    let Poll::Ready(held) = second.as_mut().poll(&mut context) else { panic!("the first has left") };
+    drop(held);
+    assert_eq!((semaphore.free(), semaphore.waiting()), (1, 0));
 }

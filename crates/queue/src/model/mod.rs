@@ -8,6 +8,7 @@
 mod acquired_colors;
 mod attachment;
 mod color;
+mod fair_semaphore;
 mod idle;
 mod in_flight;
 mod lifo_slot;
