@@ -3,11 +3,8 @@
 //! Leaves out the scheduler's other state of a color (`color_meta.rs`) and the making of bounded
 //! and concurrent colors (`bounded.rs`). Tested in `tests/capacity.rs` and `tests/concurrent.rs`.
 
-use crate::capacity_waiters::{Capacity, CapacityWaiters};
-use std::{
-    sync::{Arc, Mutex},
-    task::Waker,
-};
+use std::sync::Arc;
+use vermeil_queue::Semaphore;
 use vermeil_sched::{Leader, Placement};
 
 /// Where a color may live, or which handler the color follows.
@@ -43,84 +40,15 @@ pub(crate) struct Bounded {
 
 /// The bound on events of a color.
 pub(crate) struct EventBound {
-    most: usize,
-    state: Mutex<BoundState>,
-}
-
-#[derive(Default)]
-pub(crate) struct BoundState {
-    pub(crate) taken: usize,
-    /// A poster waits only if all places are taken.
-    pub(crate) waiters: CapacityWaiters,
-}
-
-impl BoundState {
-    /// Takes a place, unless all are taken.
-    fn take(&mut self, most: Option<usize>) -> bool {
-        let enters = Some(self.taken) < most;
-        self.taken += usize::from(enters);
-        enters
-    }
-}
-
-/// A place within a bound, given back when its event begins or is dropped.
-pub(crate) struct BoundPermit(Arc<Bounded>);
-
-impl Drop for BoundPermit {
-    fn drop(&mut self) {
-        let first = self.0.with(|state| {
-            // The place passes to the first waiting poster.
-            let first = state.waiters.admit();
-            state.taken -= usize::from(first.is_none());
-            first
-        });
-        first.into_iter().for_each(Waker::wake);
-    }
+    pub(crate) most: usize,
+    /// A permit for each event, returned when the event begins or is dropped.
+    pub(crate) permits: Semaphore,
 }
 
 impl Bounded {
     pub(crate) fn wrap(affinity: Affinity, is_concurrent: bool, most: Option<usize>) -> Affinity {
-        let bound = most.map(|most| EventBound { most: most.max(1), state: Mutex::default() });
+        let bound =
+            most.map(|most| most.max(1)).map(|most| EventBound { most, permits: Semaphore::new(most) });
         Affinity::Bounded(Arc::new(Self { affinity, is_concurrent, bound }))
-    }
-
-    /// The bound on events within the bound, if the bound counts events.
-    pub(crate) fn bound(&self) -> Option<usize> {
-        self.bound.as_ref().map(|bound| bound.most)
-    }
-
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut BoundState) -> R) -> R {
-        let bound = self.bound.as_ref().expect("only a bounded color that counts has places");
-        f(&mut bound.state.lock().expect("nothing panics under this lock"))
-    }
-
-    /// Takes a place within a bound that counts, unless all places are taken.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<BoundPermit> {
-        let most = self.bound();
-        self.with(|state| state.take(most)).then(|| BoundPermit(self.clone()))
-    }
-
-    /// The place that the poster has waited for.
-    pub(crate) fn permit(self: &Arc<Self>) -> BoundPermit {
-        BoundPermit(self.clone())
-    }
-}
-
-impl Capacity for &Arc<Bounded> {
-    fn enter(&self, waker: &Waker) -> Option<u64> {
-        let most = self.bound();
-        self.with(|state| (!state.take(most)).then(|| state.waiters.join(waker)))
-    }
-
-    fn waits(&self, ticket: u64, waker: &Waker) -> bool {
-        let mut waker = waker.clone();
-        self.with(|state| state.waiters.has(ticket, &mut waker))
-    }
-
-    fn give_up(&self, ticket: u64) {
-        let left = self.with(|state| state.waiters.leave(ticket));
-        if left.is_none() {
-            drop(self.permit());
-        }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Most colors have no bound; a poster reads that from the color's affinity (`affinity.rs`). A
 //! *bounded* color takes a limited number of events that have not begun; waiting posters enter in
-//! order (`capacity.rs`). A *concurrent* color stands for "no exclusion" in place of a real color
+//! order, because a fair semaphore counts the events. A *concurrent* color stands for "no exclusion" in place of a real color
 //! and never runs itself. Tested in `tests/concurrent.rs` and `tests/capacity.rs`.
 
 use crate::{
     Color,
-    affinity::{Affinity, Bounded},
+    affinity::{Affinity, Bounded, EventBound},
     color_meta::ColorMeta,
     handle::Handle,
     spec::Place,
@@ -81,9 +81,9 @@ impl Color {
         self.queue.meta.bounded().filter(|bounded| bounded.is_concurrent).map(|bounded| &bounded.affinity)
     }
 
-    /// The door of a bounded color.
-    pub(crate) fn bounded_with_limit(&self) -> Option<&Arc<Bounded>> {
-        self.queue.meta.bounded().filter(|bounded| bounded.bound.is_some())
+    /// The bound of a bounded color.
+    pub(crate) fn event_bound(&self) -> Option<&EventBound> {
+        self.queue.meta.bounded()?.bound.as_ref()
     }
 }
 
@@ -91,6 +91,7 @@ impl Color {
 impl Color {
     /// Number of taken places, and number of waiting posters.
     pub(crate) fn waiters(&self) -> (usize, usize) {
-        self.bounded_with_limit().expect("a bounded color").with(|state| (state.taken, state.waiters.len()))
+        let EventBound { most, permits } = self.event_bound().expect("a bounded color");
+        (most - permits.free(), permits.waiting())
     }
 }

@@ -1,8 +1,8 @@
-//! Waiting for room: for an event in a core's bound of posted events, or in a bounded color.
+//! Waiting for room in a core's bound of posted events.
 //!
-//! Waiters stand in a line, and the first waiter is let in first. A waiter that is let in owns its
-//! place, so a later poster cannot take the place. A bounded color (`affinity.rs`) counts under the
-//! lock of its line. A core counts without a lock (`in_flight.rs`), and the fast path adds only a
+//! The bound is no semaphore, because a core counts its own events without a locked operation
+//! (`in_flight.rs`), and a semaphore would add two to every event. The waiters stand in the queue
+//! that the semaphore uses too, and the first waiter is let in first. The fast path adds only a
 //! look at a flag on the same line of memory:
 //!
 //! - A new waiter counts as an event at once, so posts find no room. The waiter is let in when the
@@ -17,45 +17,69 @@
 //! `tests/capacity.rs`.
 
 use crate::{
-    capacity_waiters::Capacity,
     core::Core,
     shared::{CoreShared, RuntimeShared},
 };
-use std::task::Waker;
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+use vermeil_queue::WaitTicket;
 
-/// The room of a core.
-pub(crate) struct CoreCapacity<'a> {
-    pub(crate) shared: &'a RuntimeShared,
-    pub(crate) core: u32,
+/// A future for a place in a core's bound of posted events.
+pub(crate) struct CoreRoom<'a> {
+    shared: &'a RuntimeShared,
+    core: u32,
+    ticket: Option<WaitTicket>,
 }
 
-impl CoreCapacity<'_> {
+impl<'a> CoreRoom<'a> {
+    pub(crate) fn new(shared: &'a RuntimeShared, core: u32) -> Self {
+        Self { shared, core, ticket: None }
+    }
+
     fn core(&self) -> &CoreShared {
         self.shared.core(self.core)
     }
-}
 
-impl Capacity for CoreCapacity<'_> {
-    fn enter(&self, waker: &Waker) -> Option<u64> {
+    /// Takes a place, or joins the waiters and returns the ticket.
+    fn enter(&self, waker: &Waker) -> Option<WaitTicket> {
         if self.shared.enter(self.core, self.shared.settings.limits.events_per_core) {
             return None;
         }
         let core = self.core();
         let mut waiters = core.waiters.lock().expect("nothing panics under this lock");
         core.queued.enter_remote();
-        let ticket = waiters.join(waker);
+        let ticket = waiters.join(waker.clone());
         core.queued.set_awaited(true);
         drop(waiters);
         self.shared.admit(self.core);
         self.waits(ticket, waker).then_some(ticket)
     }
 
-    fn waits(&self, ticket: u64, waker: &Waker) -> bool {
+    /// Whether the waiter with this ticket still waits. If not, the waiter has its place.
+    fn waits(&self, ticket: WaitTicket, waker: &Waker) -> bool {
         let mut waker = waker.clone();
-        self.core().waiters.lock().expect("nothing panics under this lock").has(ticket, &mut waker)
+        self.core().waiters.lock().expect("nothing panics under this lock").replace(ticket, &mut waker)
     }
+}
 
-    fn give_up(&self, ticket: u64) {
+impl Future for CoreRoom<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.ticket = match self.ticket {
+            Some(ticket) => self.waits(ticket, context.waker()).then_some(ticket),
+            None => self.enter(context.waker()),
+        };
+        if self.ticket.is_some() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Drop for CoreRoom<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
         // The waiter counts as an event in either case.
         let left = self.core().waiters.lock().expect("nothing panics under this lock").leave(ticket);
         self.shared.leave(self.core);
@@ -74,11 +98,11 @@ impl RuntimeShared {
         let mut waiters = core.waiters.lock().expect("nothing panics under this lock");
         // `len` counts the waiters too.
         while core.queued.len() < bound.saturating_add(waiters.len())
-            && let Some(waker) = waiters.admit()
+            && let Some((_, waker)) = waiters.grant_first()
         {
             woken.push(waker);
         }
-        core.queued.set_awaited(waiters.len() > 0);
+        core.queued.set_awaited(!waiters.is_empty());
         drop(waiters);
         woken.into_iter().for_each(Waker::wake);
     }

@@ -2,9 +2,8 @@
 
 use crate::{
     Color, Exclusion,
-    affinity::{Affinity, BoundPermit},
-    capacity::CoreCapacity,
-    capacity_waiters::CapacityWait,
+    affinity::Affinity,
+    capacity::CoreRoom,
     core::current,
     counters::add,
     error::{Ended, Full, FullOf, RegisterError, Stops},
@@ -15,13 +14,14 @@ use crate::{
     shared::RuntimeShared,
     spec::Spec,
     times::ObservedTimes,
+    until_end::UntilEnd,
 };
 use std::{
     fmt,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
-use vermeil_queue::{Event, Run};
+use vermeil_queue::{Event, Run, SemaphorePermit};
 use vermeil_sched::HandlerIndex;
 
 /// Code that runs for each posted event of type `E`, on the event's color. Cheap to copy. A handler
@@ -232,16 +232,16 @@ impl<E: Send + 'static> Handler<E> {
 
     async fn post_on_when_room(&self, color: Color, event: E) -> Result<(), Ended<E>> {
         let shared = &*color.shared;
-        let taken = match color.bounded_with_limit() {
+        let taken = match color.event_bound() {
             None => None,
-            Some(bounded) => match CapacityWait::new(&shared.end.waiters, bounded).await {
-                Ok(()) => Some(bounded.permit()),
+            Some(bound) => match UntilEnd::new(&shared.end.waiters, bound.permits.acquire()).await {
+                Ok(taken) => Some(taken),
                 Err(Stops) => return Err(Ended { event }),
             },
         };
         let one = color.for_one();
         let core = one.core().0;
-        let Ok(()) = CapacityWait::new(&shared.end.waiters, CoreCapacity { shared, core }).await else {
+        let Ok(()) = UntilEnd::new(&shared.end.waiters, CoreRoom::new(shared, core)).await else {
             return Err(Ended { event });
         };
         let counted = PostedPermit { runtime: shared.id, core };
@@ -281,11 +281,10 @@ impl<E: Send + 'static> Handler<E> {
     #[inline(never)]
     fn post_bounded(&self, color: &Color, event: E) -> Result<(), Full<E>> {
         let mut taken = None;
-        if let Some(bounded) = color.bounded_with_limit() {
-            taken = bounded.take();
+        if let Some(bound) = color.event_bound() {
+            taken = bound.permits.try_acquire();
             if taken.is_none() {
-                let bound = bounded.bound().expect("it is bounded");
-                return Err(Full { event, bound, of: FullOf::Color });
+                return Err(Full { event, bound: bound.most, of: FullOf::Color });
             }
         }
         let color = color.for_one();
@@ -304,7 +303,7 @@ impl<E: Send + 'static> Handler<E> {
     }
 
     #[inline(always)]
-    fn push(&self, color: &Color, counted: PostedPermit, taken: Option<BoundPermit>, event: E) {
+    fn push(&self, color: &Color, counted: PostedPermit, taken: Option<SemaphorePermit>, event: E) {
         let posted = || PostedEvent { handler: self.index, counted, event };
         let event = match taken {
             None => Event::once_with(posted),
@@ -362,9 +361,9 @@ impl<E: Send + 'static> Run for PostedEvent<E> {
     }
 }
 
-/// An event with a place behind its color's door.
+/// An event with a permit of its color's bound.
 struct BoundedEvent<E: 'static> {
-    taken: BoundPermit,
+    taken: SemaphorePermit,
     posted: PostedEvent<E>,
 }
 

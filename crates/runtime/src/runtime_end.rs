@@ -2,7 +2,7 @@
 //!
 //! Leaves out the thread that ends the runtime (`runtime.rs`). Tested in `tests/stopping.rs`.
 
-use crate::capacity_waiters::EndWaiters;
+use crate::until_end::EndWaiters;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How far the end of a runtime has come.

@@ -6,7 +6,6 @@
 
 use crate::{
     blocking_pool::BlockingPool,
-    capacity_waiters::CapacityWaiters,
     color_meta::{RuntimeHead, RuntimeQueue, RuntimeToken},
     control_state::RuntimeControl,
     core_load::{CoreLoadCell, QueueLoad},
@@ -22,12 +21,17 @@ use crate::{
     times::HandlerTimes,
 };
 use crossbeam_utils::CachePadded;
-use std::sync::{
-    Arc, Mutex, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Waker,
 };
 use vermeil_io::{Clock, LoadPage, Unparker};
-use vermeil_queue::{AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing};
+use vermeil_queue::{
+    AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing, WaitQueue,
+};
 use vermeil_sched::{
     Class, CoreIndex, CoreLoad, Distance, HandlerIndex, QueuedClass, Ready, ReadySlot, Stealing,
 };
@@ -88,7 +92,7 @@ pub(crate) struct CoreShared {
     /// Handler events posted to colors of this core and not yet run.
     pub(crate) queued: CachePadded<InFlight>,
     /// The waiters for room in `queued`.
-    pub(crate) waiters: Mutex<CapacityWaiters>,
+    pub(crate) waiters: Mutex<WaitQueue<Waker>>,
     /// Tasks spawned on this core, minus the tasks that ended on this core.
     pub(crate) tasks_alive: CachePadded<InFlight>,
     pub(crate) counters: CachePadded<CoreCounters>,
