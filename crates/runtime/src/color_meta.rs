@@ -39,6 +39,9 @@ pub(crate) struct ColorMeta {
     /// The color gathers events, so its token waits apart. Written by the holder of the token; a
     /// hint for other threads.
     pub(crate) batch_waits: AtomicBool,
+    /// The first event has a permit of its handler's concurrency limit. Read and written by the
+    /// holder of the token.
+    pub(crate) has_permit: AtomicBool,
     /// A [`Staying`]. Written by the holder of the token.
     staying: AtomicU8,
 }
@@ -74,6 +77,7 @@ impl ColorMeta {
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             batch_waits: AtomicBool::new(false),
+            has_permit: AtomicBool::new(false),
             staying: AtomicU8::new(Staying::Unbound as u8),
         }
     }

@@ -1,80 +1,69 @@
 //! Handlers with a bound on the number of events that run at once, on any colors.
 //!
-//! An event of such a handler needs a slot while it runs. If no slot is free, the color waits here:
-//! its token, with the event still first in the color. So the core goes on with other colors, and
-//! the order stays the same. A returned slot goes to the color that has waited longest. That
-//! color's token is queued again, and the color finds its slot. A slot is free only if no color
-//! waits. No returned slot is missed, because returning and waiting both happen under the lock.
+//! An event of such a handler needs a permit while it runs. If no permit is free, the color waits
+//! in the handler's semaphore: its token, with the event still first in the color. So the core goes
+//! on with other colors, and the order stays the same. A returned permit goes to the color that has
+//! waited longest. That color is marked and its token queued again, and the color finds its permit
+//! by the mark.
 //!
-//! An event never blocks while it holds a slot, so every slot is returned. If the bound is at least
-//! the number of cores, no event can wait, and no slots are made. Tested in
+//! An event never blocks while it holds a permit, so every permit is returned. If the bound is at
+//! least the number of cores, no event can wait, and the handler gets no semaphore. Tested in
 //! `tests/concurrency_limit.rs`.
 
-use crate::color_meta::RuntimeToken;
-use std::{collections::VecDeque, sync::Mutex};
-use vermeil_queue::ColorId;
+use crate::{
+    color_meta::{RuntimeHead, RuntimeToken},
+    handlers::Handlers,
+    shared::RuntimeShared,
+};
+use std::sync::atomic::Ordering;
+use vermeil_queue::{FairSemaphore, PermitOutcome};
+use vermeil_sched::HandlerIndex;
 
-/// The slots of a handler.
-pub(crate) struct ConcurrencyLimit(Mutex<LimitState>);
+/// The permits of a handler, and the tokens of the colors that wait.
+pub(crate) type ConcurrencyLimit = FairSemaphore<RuntimeToken>;
 
-struct LimitState {
-    free: usize,
-    waiting: VecDeque<RuntimeToken>,
-    /// Colors that have waited, got a slot and do not run yet: at most as many as there are slots.
-    given: Vec<ColorId>,
+/// Whether the first event of a color may begin. Takes the permit that the color has waited for, or
+/// a free permit. The caller runs the color.
+pub(crate) fn take_permit(limit: &ConcurrencyLimit, color: &RuntimeHead) -> bool {
+    // Only the holder of the token reads and writes the mark.
+    if color.meta.has_permit.load(Ordering::Relaxed) {
+        color.meta.has_permit.store(false, Ordering::Relaxed);
+        return true;
+    }
+    limit.try_acquire()
 }
 
-impl ConcurrencyLimit {
-    pub(crate) fn new(most: usize) -> Self {
-        Self(Mutex::new(LimitState { free: most, waiting: VecDeque::new(), given: Vec::new() }))
+impl RuntimeShared {
+    /// The first event of a color, an event of `handler`, found no permit.
+    #[cold]
+    pub(crate) fn wait_for_permit(&self, handler: HandlerIndex, token: RuntimeToken) {
+        if let PermitOutcome::Acquired(token) = self.concurrency_limit(handler).acquire(token) {
+            self.schedule_with_permit(token);
+        }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut LimitState) -> R) -> R {
-        f(&mut self.0.lock().expect("nothing panics under this lock"))
+    /// An event of `handler` with a permit has run.
+    #[cold]
+    pub(crate) fn return_permit(&self, handler: HandlerIndex) {
+        if let Some(next) = self.concurrency_limit(handler).release() {
+            self.schedule_with_permit(next);
+        }
     }
 
-    /// Takes a slot for the first event of `color`. Returns whether there was one.
-    pub(crate) fn take(&self, color: ColorId) -> bool {
-        self.with(|state| {
-            if let Some(at) = state.given.iter().position(|given| *given == color) {
-                state.given.swap_remove(at);
-                return true;
-            }
-            let free = state.free > 0;
-            state.free -= usize::from(free);
-            free
-        })
+    fn schedule_with_permit(&self, token: RuntimeToken) {
+        token.color().meta.has_permit.store(true, Ordering::Relaxed);
+        self.schedule(token, 1);
     }
 
-    /// Makes a color wait whose first event found no slot. Returns the token if a slot is free now.
-    #[must_use = "a token that is dropped strands its color"]
-    pub(crate) fn wait(&self, token: RuntimeToken) -> Option<RuntimeToken> {
-        self.with(|state| {
-            if state.free == 0 {
-                state.waiting.push_back(token);
-                return None;
-            }
-            state.free -= 1;
-            state.given.push(token.color().id());
-            Some(token)
-        })
+    fn concurrency_limit(&self, handler: HandlerIndex) -> &ConcurrencyLimit {
+        self.handlers.concurrency_limit(handler).expect("only such a handler has its colors wait")
     }
+}
 
-    /// Returns a slot. If a color waits, the slot goes to that color, and the call returns its
-    /// token.
-    #[must_use = "a token that is dropped strands its color"]
-    pub(crate) fn give_back(&self) -> Option<RuntimeToken> {
-        self.with(|state| {
-            let next = state.waiting.pop_front();
-            match &next {
-                None => state.free += 1,
-                Some(token) => state.given.push(token.color().id()),
-            }
-            next
-        })
-    }
-
-    pub(crate) fn take_waiting(&self) -> VecDeque<RuntimeToken> {
-        self.with(|state| std::mem::take(&mut state.waiting))
+impl Handlers {
+    /// Drops the colors that wait for a permit, after all cores have stopped.
+    pub(crate) fn discard_waiting(&self) {
+        let waiting = self.concurrency_limits().flat_map(FairSemaphore::take_waiting);
+        waiting.map(RuntimeToken::discard).for_each(|_| ());
     }
 }

@@ -6,7 +6,8 @@
 use crate::{
     affinity::Affinity,
     code::HandlerCodes,
-    concurrency_limit::ConcurrencyLimit,
+    color_meta::RuntimeHead,
+    concurrency_limit::{ConcurrencyLimit, take_permit},
     costs::PublishedCosts,
     counters::NOBODY,
     error::RegisterError,
@@ -20,7 +21,6 @@ use std::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use vermeil_queue::ColorId;
 use vermeil_sched::{BatchWait, Class, ClassIndex, CoreIndex, CostHint, HandlerIndex, Stealing};
 
 /// The properties of a new handler.
@@ -78,13 +78,13 @@ struct HandlerRules {
     /// The longest duration of a go; zero: the turn's limit.
     batch_ns: AtomicU64,
     /// The core of the handler's last run, if another handler follows this handler or if the
-    /// handler has slots. `UNWATCHED` if nothing needs to happen when an event begins, `NOBODY`
+    /// handler has permits. `UNWATCHED` if nothing needs to happen when an event begins, `NOBODY`
     /// before the first run.
     lead: AtomicU32,
     class: AtomicU8,
     /// How its colors gather events, if they gather.
     batch_wait: OnceLock<BatchWait>,
-    /// The slots of a handler with bounded parallelism. Such a handler is watched.
+    /// The permits of a handler with bounded parallelism. Such a handler is watched.
     concurrency_limit: OnceLock<ConcurrencyLimit>,
     /// The target of the handler's events, unless the events go to the colors that they are posted
     /// with.
@@ -102,8 +102,8 @@ pub(crate) struct Routes {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     Freely,
-    /// The event has a slot, which must be given back.
-    InSlot,
+    /// The event has a permit, which the caller returns.
+    WithPermit,
     /// The event has no slot, and must wait.
     NotYet,
 }
@@ -128,7 +128,7 @@ pub(crate) fn handlers_max(bound: usize) -> usize {
     (bound + 1 + KINDS_MAX).min(1 << 16)
 }
 
-/// A handler without followers and without slots: an event begins without further work.
+/// A handler without followers and without permits: an event begins without further work.
 const UNWATCHED: u32 = NOBODY - 1;
 
 impl Handlers {
@@ -239,23 +239,29 @@ impl Handlers {
 
     /// Begins an event of `handler` on `color` and `core`, if the event may begin.
     #[inline]
-    pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex, color: ColorId) -> Begins {
+    pub(crate) fn begins_on(&self, handler: HandlerIndex, core: CoreIndex, color: &RuntimeHead) -> Begins {
         let before = self.rules(handler).lead.load(Ordering::Relaxed);
         if before == UNWATCHED { Begins::Freely } else { self.begins_watched(handler, before, core, color) }
     }
 
     #[cold]
     #[inline(never)]
-    fn begins_watched(&self, handler: HandlerIndex, before: u32, core: CoreIndex, color: ColorId) -> Begins {
+    fn begins_watched(
+        &self,
+        handler: HandlerIndex,
+        before: u32,
+        core: CoreIndex,
+        color: &RuntimeHead,
+    ) -> Begins {
         let rules = self.rules(handler);
         let concurrency_limit = rules.concurrency_limit.get();
-        if concurrency_limit.is_some_and(|concurrency_limit| !concurrency_limit.take(color)) {
+        if concurrency_limit.is_some_and(|limit| !take_permit(limit, color)) {
             return Begins::NotYet;
         }
         if before != core.0 {
             rules.lead.store(core.0, Ordering::Relaxed);
         }
-        if concurrency_limit.is_some() { Begins::InSlot } else { Begins::Freely }
+        if concurrency_limit.is_some() { Begins::WithPermit } else { Begins::Freely }
     }
 
     /// At most `most` events of `handler` run at once from now on. Set once, before the first
@@ -265,7 +271,7 @@ impl Handlers {
         self.watch(handler);
     }
 
-    /// The slots of a handler with bounded parallelism.
+    /// The permits of a handler with bounded parallelism.
     pub(crate) fn concurrency_limit(&self, handler: HandlerIndex) -> Option<&ConcurrencyLimit> {
         self.rules(handler).concurrency_limit.get()
     }

@@ -92,7 +92,6 @@ mod net;
 mod observed;
 mod pace;
 mod perf_counters;
-mod permit_waits;
 mod redistribute;
 mod registry;
 mod remote_wakes;

@@ -190,12 +190,12 @@ impl Core {
             mine.load_cell.begin(began_ns, timing.expected_ns);
         }
         let came_from = Cell::new(came_from);
-        let (span, in_slot) = (Cell::new(None), Cell::new(false));
+        let (span, has_permit) = (Cell::new(None), Cell::new(false));
         let before = |color: &RuntimeHead, label: Label| {
             let handler = HandlerIndex(label.handler().into());
-            match shared.handlers.begins_on(handler, self.index, color.id()) {
+            match shared.handlers.begins_on(handler, self.index, color) {
                 Begins::Freely => {}
-                Begins::InSlot => in_slot.set(true),
+                Begins::WithPermit => has_permit.set(true),
                 Begins::NotYet => {
                     self.run.needs_permit.set(Some(handler));
                     // The color has not run here yet.
@@ -216,7 +216,7 @@ impl Core {
             span.set(None);
             self.run.end_event(color);
             let handler = HandlerIndex(label.handler().into());
-            if in_slot.take() {
+            if has_permit.take() {
                 shared.return_permit(handler);
             }
             if timing.events {
