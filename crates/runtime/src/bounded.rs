@@ -1,9 +1,10 @@
 //! Makes bounded and concurrent colors, and gives each event of a concurrent color its own color.
 //!
 //! Most colors have no bound; a poster reads that from the color's affinity (`affinity.rs`). A
-//! *bounded* color takes a limited number of events that have not begun; waiting posters enter in
-//! order, because a fair semaphore counts the events. A *concurrent* color stands for "no exclusion" in place of a real color
-//! and never runs itself. Tested in `tests/concurrent.rs` and `tests/capacity.rs`.
+//! *bounded* color takes a limited number of events that have not begun. Waiting posters enter in
+//! order, because a fair semaphore counts the events. A *concurrent* color stands for "no
+//! exclusion" in place of a real color and never runs itself. Tested in `tests/concurrent.rs` and
+//! `tests/capacity.rs`.
 
 use crate::{
     Color,

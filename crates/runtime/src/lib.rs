@@ -92,6 +92,7 @@ mod net;
 mod observed;
 mod pace;
 mod perf_counters;
+mod permit_waits;
 mod redistribute;
 mod registry;
 mod remote_wakes;
@@ -152,7 +153,7 @@ pub use vermeil_io::{
     ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, listen,
     monotonic_ns,
 };
-pub use vermeil_queue::{ColorId, Colored, current_color};
+pub use vermeil_queue::{ColorId, Colored, Semaphore, SemaphorePermit, current_color};
 pub use vermeil_sched::{
     BackOff, BackOffBounds, CLASSES_MAX, Class, Classes, CoreIndex, Distance, HandlerIndex, Layout, Observe,
     PlanName, Policy, TurnLimits, UnknownObserve, UnknownPolicy, control::TrialOptions, recording,
