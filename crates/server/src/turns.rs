@@ -1,17 +1,19 @@
 //! Decides which host's program or password check may run next: a bound for all hosts, a bound per
 //! host, and a bounded queue per host.
 //!
-//! Waiting hosts take turns, however many requests each has. Within a host, requests run in order.
-//! So a flooded host fills only its own bound and queue, and delays other hosts by one program at
-//! most. All cores share a lock, because a program costs a thousand times as much as the lock. Pure
-//! except for the lock and wakers. Tested in `turns/tests.rs`.
+//! Three fair semaphores in a row decide: the permits of the host, the front of the host, and the
+//! permits of all hosts. Only the request at the front of its host waits for a permit of all hosts.
+//! So waiting hosts take turns, however many requests each has, and requests of a host run in
+//! order. A flooded host fills only its own bound and queue, and delays other hosts by one program
+//! at most. The lock around the table of hosts is no bottleneck, because a program costs a thousand
+//! times as much as the lock. Tested in `turns/tests.rs`.
 
 use crate::settings::cgi::ProgramBounds;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
-    task::{Context, Poll, Waker},
 };
+use vermeil::{Semaphore, SemaphorePermit};
 
 #[cfg(test)]
 mod tests;
@@ -24,31 +26,17 @@ pub(crate) struct HostNumber(pub(crate) usize);
 #[derive(Debug)]
 pub(crate) struct HostTurns {
     bounds: ProgramBounds,
-    state: Mutex<TurnsState>,
-}
-
-#[derive(Debug, Default)]
-struct TurnsState {
-    running: usize,
+    all: Semaphore,
     /// Only hosts with running programs or waiting requests.
-    hosts: HashMap<HostNumber, HostState>,
-    /// Hosts with waiting requests, in the order of their turns.
-    rotation: VecDeque<HostNumber>,
-    tickets: u64,
-}
-
-#[derive(Debug, Default)]
-struct HostState {
-    running: usize,
-    waiting: VecDeque<TurnTicket>,
-    /// Turns that were granted and not yet taken.
-    granted: Vec<u64>,
+    hosts: Mutex<HashMap<HostNumber, HostState>>,
 }
 
 #[derive(Debug)]
-struct TurnTicket {
-    number: u64,
-    waker: Waker,
+struct HostState {
+    running: Semaphore,
+    /// The single permit belongs to the host's request that waits for a permit of all hosts.
+    front: Semaphore,
+    waiting: usize,
 }
 
 /// The host's queue is full.
@@ -58,150 +46,110 @@ pub(crate) struct WaitingFull {
     pub(crate) waiting: usize,
 }
 
+/// A request in the queue of its host.
+struct WaitingTurn {
+    turns: Arc<HostTurns>,
+    host: HostNumber,
+    running: Semaphore,
+    front: Semaphore,
+}
+
+/// How a request continues after a look at the bounds.
+enum TurnOutcome {
+    Runs(HostTurn),
+    Waits(WaitingTurn),
+}
+
 impl HostTurns {
     pub(crate) fn new(bounds: ProgramBounds) -> Arc<Self> {
-        Arc::new(Self { bounds, state: Mutex::default() })
+        Arc::new(Self { bounds, all: Semaphore::new(bounds.running_max), hosts: Mutex::default() })
     }
 
-    /// Asks for a turn for a request of `host`. Await the turn with [`WaitingTurn::poll`].
-    pub(crate) fn ask(self: &Arc<Self>, host: HostNumber) -> WaitingTurn {
-        WaitingTurn { turns: self.clone(), host, ticket: None }
+    /// Waits for the turn of a request of `host`. A dropped future leaves the queue.
+    ///
+    /// # Errors
+    /// The queue of the host is full.
+    pub(crate) async fn turn(self: Arc<Self>, host: HostNumber) -> Result<HostTurn, WaitingFull> {
+        let waiting = match self.enter(host)? {
+            TurnOutcome::Runs(turn) => return Ok(turn),
+            TurnOutcome::Waits(waiting) => waiting,
+        };
+        let of_host = waiting.running.acquire().await;
+        let front = waiting.front.acquire().await;
+        let of_all = self.all.acquire().await;
+        drop((front, waiting));
+        Ok(HostTurn { permits: Some((of_all, of_host)), turns: self, host })
+    }
+
+    /// Takes a turn, or a place in the queue of the host.
+    fn enter(self: &Arc<Self>, host: HostNumber) -> Result<TurnOutcome, WaitingFull> {
+        let mut hosts = self.lock();
+        let state = hosts.entry(host).or_insert_with(|| HostState {
+            running: Semaphore::new(self.bounds.host_running_max),
+            front: Semaphore::new(1),
+            waiting: 0,
+        });
+        // Requests that already wait go first. Other hosts' requests wait only for their own bound,
+        // unless the bound of all hosts is reached.
+        if state.waiting == 0
+            && let Some(of_host) = state.running.try_acquire()
+            && let Some(of_all) = self.all.try_acquire()
+        {
+            return Ok(TurnOutcome::Runs(HostTurn {
+                permits: Some((of_all, of_host)),
+                turns: self.clone(),
+                host,
+            }));
+        }
+        let waiting = state.waiting;
+        if waiting >= self.bounds.host_waiting_max {
+            self.forget_idle(&mut hosts, host);
+            return Err(WaitingFull { waiting });
+        }
+        state.waiting += 1;
+        let (running, front) = (state.running.clone(), state.front.clone());
+        Ok(TurnOutcome::Waits(WaitingTurn { turns: self.clone(), host, running, front }))
     }
 
     /// Running programs and waiting requests.
     pub(crate) fn now(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.running, state.hosts.values().map(|host| host.waiting.len()).sum())
+        let hosts = self.lock();
+        (self.bounds.running_max - self.all.free(), hosts.values().map(|host| host.waiting).sum())
     }
 
-    fn lock(&self) -> MutexGuard<'_, TurnsState> {
-        self.state.lock().expect("nothing panics under this lock")
+    fn lock(&self) -> MutexGuard<'_, HashMap<HostNumber, HostState>> {
+        self.hosts.lock().expect("nothing panics under this lock")
     }
-}
 
-impl TurnsState {
-    /// Grants free turns, to each host in order.
-    fn dispatch(&mut self, bounds: ProgramBounds) {
-        let mut passed = 0;
-        while self.running < bounds.running_max && passed < self.rotation.len() {
-            let number = self.rotation.pop_front().expect("it is not empty");
-            let host = self.hosts.get_mut(&number).expect("a host that waits is known");
-            if host.running >= bounds.host_running_max {
-                self.rotation.push_back(number);
-                passed += 1;
-                continue;
-            }
-            let ticket = host.waiting.pop_front().expect("a host of the rotation waits");
-            host.granted.push(ticket.number);
-            host.running += 1;
-            self.running += 1;
-            if !host.waiting.is_empty() {
-                self.rotation.push_back(number);
-            }
-            passed = 0;
-            ticket.waker.wake();
+    fn forget_idle(&self, hosts: &mut HashMap<HostNumber, HostState>, host: HostNumber) {
+        let is_idle =
+            |state: &HostState| state.waiting == 0 && state.running.free() == self.bounds.host_running_max;
+        if hosts.get(&host).is_some_and(is_idle) {
+            hosts.remove(&host);
         }
-    }
-
-    /// A program of the host has ended, or a turn was not used.
-    fn end(&mut self, number: HostNumber, bounds: ProgramBounds) {
-        self.running -= 1;
-        self.hosts.get_mut(&number).expect("it runs").running -= 1;
-        self.dispatch(bounds);
-        self.forget_idle(number);
-    }
-
-    fn forget_idle(&mut self, number: HostNumber) {
-        if self.hosts.get(&number).is_some_and(|host| host.running == 0 && host.waiting.is_empty()) {
-            self.hosts.remove(&number);
-        }
-    }
-}
-
-/// A request that waits for its turn. Dropping this value leaves the queue.
-#[derive(Debug)]
-pub(crate) struct WaitingTurn {
-    turns: Arc<HostTurns>,
-    host: HostNumber,
-    ticket: Option<u64>,
-}
-
-impl WaitingTurn {
-    /// Ready with the turn, or with an error if the queue is full.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<HostTurn, WaitingFull>> {
-        let turns = self.turns.clone();
-        let mut state = turns.lock();
-        let Some(number) = self.ticket else { return self.enter(&mut state, context.waker()) };
-        let host = state.hosts.get_mut(&self.host).expect("it waits or was given a turn");
-        if let Some(place) = host.granted.iter().position(|granted| *granted == number) {
-            host.granted.swap_remove(place);
-            self.ticket = None;
-            return Poll::Ready(Ok(self.turn()));
-        }
-        let ticket = host.waiting.iter_mut().find(|ticket| ticket.number == number);
-        ticket.expect("it waits").waker.clone_from(context.waker());
-        Poll::Pending
-    }
-
-    fn enter(&mut self, state: &mut TurnsState, waker: &Waker) -> Poll<Result<HostTurn, WaitingFull>> {
-        let bounds = self.turns.bounds;
-        let all_full = state.running >= bounds.running_max;
-        let host = state.hosts.entry(self.host).or_default();
-        // Requests that already wait go first. Other hosts' requests wait only for their own bound,
-        // unless the bound of all hosts is reached.
-        if host.waiting.is_empty() && host.running < bounds.host_running_max && !all_full {
-            host.running += 1;
-            state.running += 1;
-            return Poll::Ready(Ok(self.turn()));
-        }
-        let waiting = host.waiting.len();
-        if waiting >= bounds.host_waiting_max {
-            state.forget_idle(self.host);
-            return Poll::Ready(Err(WaitingFull { waiting }));
-        }
-        let number = state.tickets;
-        state.tickets += 1;
-        host.waiting.push_back(TurnTicket { number, waker: waker.clone() });
-        if waiting == 0 {
-            state.rotation.push_back(self.host);
-        }
-        self.ticket = Some(number);
-        Poll::Pending
-    }
-
-    fn turn(&self) -> HostTurn {
-        HostTurn { turns: self.turns.clone(), host: self.host }
     }
 }
 
 impl Drop for WaitingTurn {
     fn drop(&mut self) {
-        let Some(number) = self.ticket else { return };
-        let turns = self.turns.clone();
-        let mut state = turns.lock();
-        let host = state.hosts.get_mut(&self.host).expect("it waits or was given a turn");
-        if let Some(place) = host.granted.iter().position(|granted| *granted == number) {
-            host.granted.swap_remove(place);
-            return state.end(self.host, turns.bounds);
-        }
-        host.waiting.retain(|ticket| ticket.number != number);
-        if host.waiting.is_empty() {
-            let number = self.host;
-            state.rotation.retain(|waiting| *waiting != number);
-            state.forget_idle(number);
-        }
+        let mut hosts = self.turns.lock();
+        hosts.get_mut(&self.host).expect("a host with waiting requests is known").waiting -= 1;
+        self.turns.forget_idle(&mut hosts, self.host);
     }
 }
 
 /// The permit to run one program. Dropping this value ends the turn.
 #[derive(Debug)]
 pub(crate) struct HostTurn {
+    /// Of all hosts and of the host; `None` only while the turn ends.
+    permits: Option<(SemaphorePermit, SemaphorePermit)>,
     turns: Arc<HostTurns>,
     host: HostNumber,
 }
 
 impl Drop for HostTurn {
     fn drop(&mut self) {
-        self.turns.lock().end(self.host, self.turns.bounds);
+        drop(self.permits.take());
+        self.turns.forget_idle(&mut self.turns.lock(), self.host);
     }
 }

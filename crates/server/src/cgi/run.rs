@@ -85,15 +85,15 @@ impl CgiRun<'_> {
 
     /// Waits for a turn, until the timeout expires or the client goes.
     async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<HostTurn, Failure> {
-        let mut waiting = self.cgi.turns.ask(self.site.number);
+        let mut waiting = pin!(self.cgi.turns.clone().turn(self.site.number));
         let full = |full: WaitingFull| Failure::QueueFull(full.waiting);
         // Usually there is a turn at once, and no timer is needed.
-        let first = poll_fn(|context| Poll::Ready(waiting.poll(context))).await;
+        let first = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await;
         if let Poll::Ready(turn) = first {
             return turn.map_err(full);
         }
         let watched = poll_fn(|context| {
-            if let Poll::Ready(turn) = waiting.poll(context) {
+            if let Poll::Ready(turn) = waiting.as_mut().poll(context) {
                 return Poll::Ready(turn.map_err(full));
             }
             connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))

@@ -15,7 +15,7 @@ use crate::{
     turns::HostNumber,
 };
 use bytes::Bytes;
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::Status;
 
@@ -47,11 +47,11 @@ pub(super) async fn after_password(
     connection.flush(Bytes::new(), More::No).await?;
     let Challenge { check, host, rule, line } = challenge;
     let (server, patience) = core_context::with(|local| (local.server.clone(), local.server.timeouts.header));
-    let mut waiting = server.clients.passwords.turns.ask(HostNumber(host.index()));
+    let mut waiting = pin!(server.clients.passwords.turns.clone().turn(HostNumber(host.index())));
     let mut limit = connection.lend_limit();
     limit.set(patience);
     let turn = limit.limit(poll_fn(|context| {
-        if let Poll::Ready(turn) = waiting.poll(context) {
+        if let Poll::Ready(turn) = waiting.as_mut().poll(context) {
             return Poll::Ready(Ok(turn.ok()));
         }
         connection.poll_gone(context).map(|()| Err(Lost::Peer))
