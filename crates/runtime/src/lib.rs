@@ -153,7 +153,7 @@ pub use vermeil_io::{
     ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, listen,
     monotonic_ns,
 };
-pub use vermeil_queue::{ColorId, Colored, Semaphore, SemaphorePermit, current_color};
+pub use vermeil_queue::{ColorId, Colored, Semaphore, SemaphorePermit, WaitQueue, WaitTicket, current_color};
 pub use vermeil_sched::{
     BackOff, BackOffBounds, CLASSES_MAX, Class, Classes, CoreIndex, Distance, HandlerIndex, Layout, Observe,
     PlanName, Policy, TurnLimits, UnknownObserve, UnknownPolicy, control::TrialOptions, recording,

@@ -61,7 +61,8 @@ impl IdleState {
 #[derive(Default)]
 pub(crate) struct Connections {
     all: Slab<ConnectionEntry>,
-    /// Accepting tasks that wait for a connection to end.
+    /// Accepting tasks that wait for a connection to end or to become ready to give way. No
+    /// semaphore: a change of state wakes all tasks of the core, and gives no permit.
     waiting: Vec<Waker>,
     /// Connections in each state.
     counts: [usize; IdleState::ALL.len() + 1],

@@ -5,7 +5,8 @@
 //! connection, busy or idle, holds one of the *places*, and there are as many places as children.
 //! An idle connection on one core would starve requests that wait on another core. Therefore:
 //!
-//! - Requests of all cores wait in a common queue, first in, first out.
+//! - Requests of all cores wait in a common queue, first in, first out. The queue has no semaphore,
+//!   because a turn is a certain connection of a core or a new one, and no mere permit.
 //! - A connection that becomes free goes to the first request in the queue. If that request waits
 //!   on the same core, it gets the connection unchanged. Otherwise the connection is closed and its
 //!   place moves to the request.
@@ -19,11 +20,11 @@
 use super::snapshot::{PhpCounters, PoolSnapshot};
 use pool_state::DemandState;
 use std::{
-    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
     time::Duration,
 };
+use vermeil::{WaitQueue, WaitTicket};
 
 pub(crate) mod pool_state;
 
@@ -53,10 +54,9 @@ struct ConnectionState {
     /// Places taken: connections open, being opened, or granted.
     open: usize,
     cores: Vec<CoreState>,
-    queue: VecDeque<PoolTicket>,
-    tickets: u64,
+    queue: WaitQueue<PoolWaiter>,
     /// Places given to requests whose future has not noticed yet.
-    granted: Vec<(TicketId, PoolTurn)>,
+    granted: Vec<(WaitTicket, PoolTurn)>,
     counters: PhpCounters,
     /// `Some` for a pool on demand.
     demand: Option<DemandState>,
@@ -73,12 +73,8 @@ struct CoreState {
     janitor: Option<Waker>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TicketId(u64);
-
 #[derive(Debug)]
-struct PoolTicket {
-    id: TicketId,
+struct PoolWaiter {
     core: usize,
     waker: Waker,
 }
@@ -114,8 +110,7 @@ impl Pool {
         let state = ConnectionState {
             open: 0,
             cores: (0..cores).map(|_| CoreState::default()).collect(),
-            queue: VecDeque::new(),
-            tickets: 0,
+            queue: WaitQueue::default(),
             granted: Vec::new(),
             counters: PhpCounters::default(),
             demand,
@@ -215,11 +210,11 @@ impl ConnectionState {
 
     /// Gives turns to waiting requests in order. Asks cores to close idle connections for the rest.
     fn dispatch(&mut self, bounds: PoolBounds) {
-        while let Some(first) = self.queue.front() {
+        while let Some(first) = self.queue.first() {
             let Some(turn) = self.take(first.core, bounds) else { break };
-            let ticket = self.queue.pop_front().expect("it was the first");
-            self.granted.push((ticket.id, turn));
-            ticket.waker.wake();
+            let (ticket, waiter) = self.queue.grant_first().expect("it was the first");
+            self.granted.push((ticket, turn));
+            waiter.waker.wake();
         }
         // Idle connections of a pool that is about to stop have no further use.
         let are_vain = self.is_shut() || self.keeps_none && self.queue.is_empty();
@@ -241,6 +236,12 @@ impl ConnectionState {
         self.tell_supervisor();
     }
 
+    /// The turn that was given to the request with `ticket`.
+    fn take_granted(&mut self, ticket: WaitTicket) -> Option<PoolTurn> {
+        let place = self.granted.iter().position(|(granted, _)| *granted == ticket)?;
+        Some(self.granted.swap_remove(place).1)
+    }
+
     /// Takes back an unused turn.
     fn give_back(&mut self, core: usize, turn: PoolTurn, bounds: PoolBounds) {
         match turn {
@@ -256,32 +257,35 @@ impl ConnectionState {
 pub(crate) struct WaitingRequest {
     pool: Arc<Pool>,
     core: usize,
-    ticket: Option<TicketId>,
+    ticket: Option<WaitTicket>,
 }
 
 impl WaitingRequest {
     /// Ready with the turn, or with an error if the queue is full.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<PoolPermit, QueueFull>> {
         let pool = self.pool.clone();
+        let mut waiter = PoolWaiter { core: self.core, waker: context.waker().clone() };
         let mut state = pool.lock();
-        let Some(id) = self.ticket else {
-            return match self.enter(&mut state, context.waker()) {
+        let Some(ticket) = self.ticket else {
+            return match self.enter(&mut state, waiter) {
                 Ok(Some(turn)) => Poll::Ready(Ok(self.lease(turn))),
                 Ok(None) => Poll::Pending,
                 Err(full) => Poll::Ready(Err(full)),
             };
         };
-        if let Some(place) = state.granted.iter().position(|(granted, _)| *granted == id) {
-            let (_, turn) = state.granted.swap_remove(place);
-            self.ticket = None;
-            return Poll::Ready(Ok(self.lease(turn)));
+        if state.queue.replace(ticket, &mut waiter) {
+            return Poll::Pending;
         }
-        let ticket = state.queue.iter_mut().find(|ticket| ticket.id == id);
-        ticket.expect("a ticket waits or is granted").waker.clone_from(context.waker());
-        Poll::Pending
+        let turn = state.take_granted(ticket).expect("a ticket waits or is granted");
+        self.ticket = None;
+        Poll::Ready(Ok(self.lease(turn)))
     }
 
-    fn enter(&mut self, state: &mut ConnectionState, waker: &Waker) -> Result<Option<PoolTurn>, QueueFull> {
+    fn enter(
+        &mut self,
+        state: &mut ConnectionState,
+        waiter: PoolWaiter,
+    ) -> Result<Option<PoolTurn>, QueueFull> {
         let bounds = self.pool.bounds;
         if state.queue.is_empty()
             && let Some(turn) = state.take(self.core, bounds)
@@ -292,18 +296,11 @@ impl WaitingRequest {
             state.counters.refused += 1;
             return Err(QueueFull);
         }
-        let id = TicketId(state.tickets);
-        state.tickets += 1;
-        self.ticket = Some(id);
-        state.queue.push_back(PoolTicket { id, core: self.core, waker: waker.clone() });
+        let ticket = state.queue.join(waiter);
         state.dispatch(bounds);
-        match state.granted.iter().position(|(granted, _)| *granted == id) {
-            None => Ok(None),
-            Some(place) => {
-                self.ticket = None;
-                Ok(Some(state.granted.swap_remove(place).1))
-            }
-        }
+        let turn = state.take_granted(ticket);
+        self.ticket = turn.is_none().then_some(ticket);
+        Ok(turn)
     }
 
     fn lease(&self, turn: PoolTurn) -> PoolPermit {
@@ -313,15 +310,12 @@ impl WaitingRequest {
 
 impl Drop for WaitingRequest {
     fn drop(&mut self) {
-        let Some(id) = self.ticket else { return };
+        let Some(ticket) = self.ticket else { return };
         let mut state = self.pool.lock();
-        match state.granted.iter().position(|(granted, _)| *granted == id) {
-            Some(place) => {
-                let (_, turn) = state.granted.swap_remove(place);
-                state.give_back(self.core, turn, self.pool.bounds);
-            }
+        match state.take_granted(ticket) {
+            Some(turn) => state.give_back(self.core, turn, self.pool.bounds),
             None => {
-                state.queue.retain(|ticket| ticket.id != id);
+                let _left = state.queue.leave(ticket);
                 // The dropped request may have held up the next request.
                 state.dispatch(self.pool.bounds);
             }
@@ -351,7 +345,7 @@ impl PoolPermit {
         self.done = true;
         let pool = self.pool.clone();
         let mut state = pool.lock();
-        let fate = match state.queue.front() {
+        let fate = match state.queue.first() {
             Some(first) if first.core != self.core => ConnectionFate::Close,
             None if state.keeps_none || state.idle() >= pool.bounds.idle_max => ConnectionFate::Close,
             _ if state.is_shut() => ConnectionFate::Close,
