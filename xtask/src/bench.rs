@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, php, tail, compression, load and find-max: seconds under load of each
-    /// run; tenths count. Default: the bench's own default.
+    /// Of bench serve, cgi, php, tail, compression, tls, load and find-max: seconds under load of
+    /// each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -68,6 +68,9 @@ pub(crate) enum BenchName {
     /// The cost of a compressed answer, beside nginx, and the delay of a small request beside large
     /// compressions.
     Compression,
+    /// The cost of HTTPS: records, handshakes, idle connections, requests beside handshakes; beside
+    /// nginx, Apache and h2o.
+    Tls,
     /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,
     /// The cpus that handle packets, and a server's capacity under a flood of packets.
@@ -86,13 +89,14 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Serve,
         Self::Runtime,
         Self::Cgi,
         Self::Php,
         Self::Tail,
         Self::Compression,
+        Self::Tls,
         Self::Overload,
         Self::Knet,
         Self::Balancers,
@@ -110,6 +114,7 @@ impl BenchName {
             Self::Php => "bench php, smoke",
             Self::Tail => "bench tail, smoke",
             Self::Compression => "bench compression, smoke",
+            Self::Tls => "bench tls, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
             Self::Balancers => "bench balancers, smoke",

@@ -23,13 +23,14 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 24] = [
+const NEEDS: [Need; 25] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
     Need { program: "hey", package: "hey", reason: "a peer of bench load" },
     Need { program: "openssl", package: "openssl", reason: "certificates of the TLS tests" },
     Need { program: "apache2", package: "apache2-bin", reason: "a peer of bench serve" },
+    Need { program: "h2o", package: "h2o", reason: "a peer of bench tls" },
     Need {
         program: "ip",
         package: "iproute2",

@@ -6,8 +6,8 @@
 //! ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that asserts nothing about
 //! time; the tests run the smoke size, because an unused bench would stop working:
 //!
-//! - [`serve`]: the web server; [`tail`]: many hosts and files; [`compression`]: compressed
-//!   answers; [`overload`]: more load than can be served;
+//! - [`serve`]: the web server; [`tls`]: HTTPS; [`tail`]: many hosts and files; [`compression`]:
+//!   compressed answers; [`overload`]: more load than can be served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;
@@ -28,6 +28,7 @@ pub mod runtime;
 pub mod serve;
 pub mod sim;
 pub mod tail;
+pub mod tls;
 
 pub mod dokuwiki;
 pub mod peers;

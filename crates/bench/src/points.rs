@@ -32,8 +32,7 @@ impl Points {
 
     /// The summary of a metric.
     pub fn summary(&self, program: &str, variant: &str, metric: &str) -> Option<Summary> {
-        let is_it = |key: &PointKey| key.program == program && key.variant == variant && key.metric == metric;
-        self.0.iter().find(|(key, _)| is_it(key)).and_then(|(_, values)| Summary::of(values))
+        self.rounds(program, variant, metric).and_then(Summary::of)
     }
 
     /// The median of a metric, for a table; empty if there is no measurement.
@@ -46,6 +45,16 @@ impl Points {
     pub fn spread(&self, program: &str, variant: &str, metric: &str) -> String {
         let text = |summary: Summary| format!("{} – {}", number(summary.low), number(summary.high));
         self.summary(program, variant, metric).map(text).unwrap_or_default()
+    }
+
+    /// The summary of the ratios of a metric between two variants, taken round by round.
+    pub fn ratio(&self, program: &str, (variant, base): (&str, &str), metric: &str) -> Option<Summary> {
+        Summary::of_ratios(self.rounds(program, variant, metric)?, self.rounds(program, base, metric)?)
+    }
+
+    fn rounds(&self, program: &str, variant: &str, metric: &str) -> Option<&[f64]> {
+        let is_it = |key: &PointKey| key.program == program && key.variant == variant && key.metric == metric;
+        self.0.iter().find(|(key, _)| is_it(key)).map(|(_, values)| &values[..])
     }
 
     /// All pairs of a program and a variant.
@@ -72,6 +81,24 @@ impl Points {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratio_compares_rounds() {
+        let key = |variant: &str| PointKey {
+            program: "p".into(),
+            variant: variant.into(),
+            metric: "m",
+            unit: "us",
+        };
+        let mut points = Points::default();
+        for (own, base) in [(1.0, 2.0), (8.0, 4.0), (3.0, 3.0)] {
+            points.push(key("a"), own);
+            points.push(key("b"), base);
+        }
+        let ratio = points.ratio("p", ("a", "b"), "m").expect("both were measured");
+        assert_eq!((ratio.low, ratio.median, ratio.high), (0.5, 1.0, 2.0));
+        assert_eq!(points.ratio("p", ("a", "c"), "m"), None);
+    }
 
     #[test]
     fn rounds_of_one_number_are_summarized() {

@@ -7,7 +7,7 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail,
+    BenchResult as Measured, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -39,6 +39,7 @@ impl Plain {
                     compression::smoke(o, s).map(Some)
                 })
             }
+            BenchName::Tls => (tls::ROUNDS, tls::DURATION, tls::run, tls::smoke),
             BenchName::Overload => {
                 (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
             }

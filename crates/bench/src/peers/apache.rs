@@ -75,11 +75,20 @@ pub fn php_command(setting: PeerSetting<'_>, pool: FastcgiPool<'_>) -> BenchResu
     start(setting, &modules, &(configuration(setting, ApacheSending::Copy) + &php))
 }
 
+/// The folder of the modules.
+///
+/// # Errors
+/// When Apache is not installed.
+pub(crate) fn module_folder() -> BenchResult<&'static Path> {
+    let missing = BenchError::Missing { program: "apache2", package: "apache2-bin" };
+    MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or(missing)
+}
+
 /// The command that starts Apache with these modules and this configuration.
 fn start(setting: PeerSetting<'_>, modules: &[&str], configuration: &str) -> BenchResult<Command> {
     let missing = || BenchError::Missing { program: "apache2", package: "apache2-bin" };
     let program = find_program("apache2").or_else(|| find_program("httpd")).ok_or_else(missing)?;
-    let folder = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(missing)?;
+    let folder = module_folder()?;
     let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display());
     let mut loads: String = modules.iter().copied().map(load).collect();
     // The module does not start without the list of types.

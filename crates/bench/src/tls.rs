@@ -1,0 +1,122 @@
+//! The bench of HTTPS: the cost of records and handshakes, beside nginx, Apache and h2o.
+//!
+//! Three parts. *Cost*: on one core, cpu time per request over kept connections, and cpu time per
+//! connection with a full or a resumed handshake. *Idle*: memory of connections that wait for a
+//! next request. *Beside*: times of requests on two cores while other clients make handshakes.
+//! Servers are started afresh for each run, rounds are interleaved, and their order rotates.
+//! `servers` has the configurations, `injector` the load, `report` the tables.
+
+mod beside;
+mod cost;
+mod idle;
+mod injector;
+mod keys;
+mod report;
+mod servers;
+
+use std::time::Duration;
+
+use crate::machine::BenchCpus;
+use crate::options::BenchOptions;
+use crate::points::{PointKey, Points};
+use crate::report::BenchReport;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::{BenchError, BenchResult};
+use keys::TlsKeys;
+use servers::TlsServer;
+
+/// Rounds of a full run by default: the smallest number with a median and a spread.
+pub const ROUNDS: usize = 5;
+/// Time under load of each measured run of the first part: thousands of handshakes.
+pub const DURATION: Duration = Duration::from_secs(2);
+
+/// Runs the bench.
+///
+/// # Errors
+/// A server does not start or answers wrongly, the load sees an error, or the run is interrupted.
+/// In every case all started processes are stopped.
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let site = BenchSite::new(&cost::FILES)?;
+    let bench = TlsBench {
+        options,
+        servers: TlsServer::here(options.size)?,
+        cpus: BenchCpus::allowed()?,
+        keys: TlsKeys::make(&site.state_folder("keys")?)?,
+        site,
+        stop,
+    };
+    let [mut costs, mut idle_points, mut beside_points] = <[Points; 3]>::default();
+    cost::run(&bench, &mut costs)?;
+    idle::run(&bench, &mut idle_points)?;
+    beside::run(&bench, &mut beside_points)?;
+    report::report(&bench, &costs, &idle_points, &beside_points)
+}
+
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible. `None` without the program
+/// openssl, which makes the certificates.
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<Option<BenchReport>> {
+    if !crate::peers::is_here(BenchSize::Smoke, ("openssl", "openssl"))? {
+        return Ok(None);
+    }
+    let report = run(options, stop)?;
+    let metrics = ["cpu_us", "idle_bytes", "p99_us"];
+    report.check(&metrics.map(|metric| (TlsServer::Vermeil.name(), metric)))?;
+    Ok(Some(report))
+}
+
+/// The state shared by all parts.
+struct TlsBench<'a> {
+    options: &'a BenchOptions,
+    servers: Vec<TlsServer>,
+    cpus: BenchCpus,
+    keys: TlsKeys,
+    site: BenchSite,
+    stop: &'a StopFlag,
+}
+
+impl TlsBench<'_> {
+    fn is_full(&self) -> bool {
+        self.options.size == BenchSize::Full
+    }
+
+    fn connections(&self) -> usize {
+        if self.is_full() { cost::CONNECTIONS } else { cost::CONNECTIONS_SMOKE }
+    }
+
+    /// Runs `sample` on each of `servers` in each round, in a rotating order.
+    fn rounds(
+        &self,
+        servers: &[TlsServer],
+        mut sample: impl FnMut(TlsServer) -> BenchResult<()>,
+    ) -> BenchResult<()> {
+        for round in 0..self.options.rounds {
+            let mut order = servers.to_vec();
+            order.rotate_left(round % servers.len());
+            for server in order {
+                self.stop.check()?;
+                sample(server)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A metric of this bench with its unit.
+type TlsMetric = (&'static str, &'static str);
+
+/// Keeps a number of one round.
+fn push(points: &mut Points, program: &str, server: TlsServer, (metric, unit): TlsMetric, value: f64) {
+    let key = PointKey { program: program.into(), variant: server.name().into(), metric, unit };
+    points.push(key, value);
+}
+
+/// An error about the load of `server`.
+fn wrong_load(server: TlsServer, problem: String) -> BenchError {
+    BenchError::peer(server.name(), format!("under load: {problem}"))
+}

@@ -1,0 +1,105 @@
+//! The load: `vermeil load`, with full or resumed handshakes, and the check of its record.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use vermeil_load::report::Record;
+
+use super::TlsBench;
+use crate::load::injectors::said_by;
+use crate::load::{only, vermeil_load};
+use crate::{BenchError, BenchResult};
+
+/// The least number of resumed handshakes for each full one in a run of resumed handshakes.
+const RESUMED_EACH: u64 = 20;
+
+/// Requests of a smoke run, because a short time may end before the first answer.
+const REQUESTS_SMOKE: usize = 40;
+
+/// The handshakes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handshakes {
+    /// One for each kept connection.
+    Once,
+    /// A full handshake for each request.
+    Full,
+    /// A resumed session for each request.
+    Resumed,
+}
+
+/// How much load in a closed loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TlsLoad {
+    /// Name and size.
+    pub(super) file: (&'static str, usize),
+    pub(super) handshakes: Handshakes,
+    pub(super) connections: usize,
+    pub(super) duration: Duration,
+}
+
+impl TlsLoad {
+    /// Loads the server at `address` from the client's cpu.
+    ///
+    /// # Errors
+    /// The load cannot be run, or a request failed, or a handshake was not as asked for.
+    pub(super) fn run(&self, bench: &TlsBench<'_>, address: SocketAddr) -> BenchResult<Record> {
+        let mut command = vermeil_load(&bench.options.vermeil, bench.cpus.client);
+        command.args(["-c", &self.connections.to_string()]);
+        if bench.is_full() {
+            command.args(["-d", &format!("{}ms", self.duration.as_millis())]);
+        } else {
+            command.args(["-n", &REQUESTS_SMOKE.to_string()]);
+        }
+        command.args(match self.handshakes {
+            Handshakes::Once => &[][..],
+            Handshakes::Full => &["--no-keepalive"],
+            Handshakes::Resumed => &["--no-keepalive", "--resume"],
+        });
+        command.arg("--insecure").arg(url(address, self.file.0));
+        let record = record(&mut command)?;
+        let resumed_each = if bench.is_full() { RESUMED_EACH } else { 1 };
+        self.check(&record, resumed_each).map_err(|problem| BenchError::form("vermeil load", problem))?;
+        Ok(record)
+    }
+
+    /// The reason why the numbers would mean nothing.
+    fn check(&self, record: &Record, resumed_each: u64) -> Result<(), String> {
+        let (full, resumed) = record.handshakes;
+        if record.good == 0 || record.failed > 0 {
+            return Err(format!(
+                "{} good answers, {} failed: {:?}",
+                record.good, record.failed, record.faults
+            ));
+        }
+        if record.content_bytes != record.good * self.file.1 as u64 {
+            return Err(format!("{} bytes in {} answers", record.content_bytes, record.good));
+        }
+        let fits = match self.handshakes {
+            Handshakes::Once => resumed == 0,
+            Handshakes::Full => resumed == 0 && full >= record.good,
+            // The first connections cannot resume, and a smoke run has few others.
+            Handshakes::Resumed => full.saturating_mul(resumed_each) <= resumed,
+        };
+        if fits { Ok(()) } else { Err(format!("{full} full and {resumed} resumed handshakes")) }
+    }
+}
+
+/// Runs a command of the load, and reads its record.
+pub(super) fn record(command: &mut Command) -> BenchResult<Record> {
+    // 5: the injector was the limit, which changes no cpu time of the server.
+    let said = said_by(command, &[0, 5])?;
+    Record::from_json(&said).map_err(|problem| BenchError::form("vermeil load", problem))
+}
+
+/// A request's address.
+pub(super) fn url(address: SocketAddr, file: &str) -> String {
+    format!("https://{address}/{file}")
+}
+
+/// A command of the load on all cpus, with the record on standard output.
+pub(super) fn load_on(bench: &TlsBench<'_>, cpu: usize) -> Command {
+    let mut command = Command::new(&bench.options.vermeil);
+    command.args(["load", "--quiet", "--json", "-", "--insecure", "--cores", &only(cpu)]);
+    command
+}
