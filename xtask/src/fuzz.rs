@@ -7,11 +7,14 @@
 //! part of `cargo xtask test`, whose tests mutate the same inputs without a search.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread::{self, available_parallelism};
 
 use crate::error::{Error, Result};
-use crate::steps::run_command;
+use crate::steps::{failure, run_command};
 use crate::workspace::{Workspace, cargo};
 
 /// Makes the compiler count executed branches and record comparisons: the options of LLVM's
@@ -32,6 +35,9 @@ pub(crate) struct FuzzArgs {
     /// Seconds of the search in each target.
     #[arg(long, value_name = "S", default_value_t = 20)]
     seconds: u32,
+    /// Targets that are searched at the same time. Default: one for each cpu.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 }
 
 /// Runs the command.
@@ -45,10 +51,18 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
         Some(name) => return Err(Error::form(name, format!("not a target; there are {}", all.join(", ")))),
     };
     let binaries = build(&workspace, &folder)?;
-    for target in &chosen {
-        println!("\n── {target}");
-        search(&binaries.join(target), target, &folder, &workspace, args.seconds)?;
-    }
+    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let waiting = Mutex::new(chosen.iter());
+    let search_some = || -> Result<()> {
+        loop {
+            let Some(target) = waiting.lock().expect("no search panics").next() else { return Ok(()) };
+            search(&binaries.join(target), target, &folder, &workspace, args.seconds)?;
+        }
+    };
+    thread::scope(|scope| {
+        let searches: Vec<_> = (0..jobs.min(chosen.len())).map(|_| scope.spawn(search_some)).collect();
+        searches.into_iter().try_for_each(|search| search.join().expect("no search panics"))
+    })?;
     println!("\n{} targets, {} s each: nothing found", chosen.len(), args.seconds);
     Ok(())
 }
@@ -74,6 +88,7 @@ fn build(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
     Ok(output.join(machine).join("release"))
 }
 
+/// Searches in a target, and prints the output at the end, because other searches print too.
 fn search(binary: &Path, target: &str, folder: &Path, workspace: &Workspace, seconds: u32) -> Result<()> {
     let (kept, failures) = (workspace.target.join("fuzz/corpus").join(target), folder.join("failures"));
     for folder in [&kept, &failures] {
@@ -84,5 +99,7 @@ fn search(binary: &Path, target: &str, folder: &Path, workspace: &Workspace, sec
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
     command.arg(format!("-rss_limit_mb={MEMORY_MB_MAX}")).args(["-timeout=10", "-print_final_stats=1"]);
     command.arg(format!("-artifact_prefix={}/{target}-", failures.display()));
-    run_command(&mut command)
+    let output = command.output().map_err(Error::path("run", binary))?;
+    println!("\n── {target}\n{}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(failure(&command, output.status)) }
 }
