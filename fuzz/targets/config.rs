@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use vermeil_server::config::{Surroundings, parse};
+use vermeil_server::config::{ConfigText, Surroundings, take};
 
 static SURROUNDINGS: LazyLock<Surroundings> = LazyLock::new(|| {
     let mut surroundings = Surroundings::here().expect("this machine has cpus");
@@ -15,7 +15,8 @@ static SURROUNDINGS: LazyLock<Surroundings> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &str| {
-    if let Err(error) = parse(Path::new("vermeil.toml"), text, &SURROUNDINGS) {
+    let text = ConfigText::from(text.to_owned());
+    if let Err(error) = take(Path::new("vermeil.toml"), &text, &SURROUNDINGS) {
         assert!(!error.to_string().is_empty());
     }
 });

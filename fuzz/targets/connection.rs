@@ -5,13 +5,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use vermeil_http::{
-    Conversation, Event, HttpDate, Limits, Method, Request, Version,
+    ConnectionLimits, Conversation, ConversationEvent, HttpDate, Method, Request, Version,
     gateway::{
-        Answer, Body, BodyFraming, HeadLimits, HeadReader,
-        body::{CHUNK_END, End, LAST_CHUNK, Piece, chunk_header},
+        Body, BodyFraming, HeadLimits, HeadReader, ProgramAnswer,
+        body::{CHUNK_END, ContentEnd, ContentPiece, LAST_CHUNK, chunk_header},
         redirect,
     },
-    response::{Content, HeadWriter, Persistence},
+    response::{HeadWriter, PageContent, Persistence},
 };
 
 /// The last request of a connection, and the content that only its answer has.
@@ -31,7 +31,7 @@ enum Sent {
 /// server's own answers have no content here.
 fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) -> Sent {
     let is_head = request.method == Method::Head;
-    let content = if is_head { Content::Omitted } else { Content::Sent };
+    let content = if is_head { PageContent::Omitted } else { PageContent::Sent };
     let mut reader = HeadReader::new(HeadLimits::default());
     let mut read = Ok(None);
     let mut end = 0;
@@ -40,8 +40,8 @@ fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) 
         read = reader.read(&program[..end]);
     }
     let (head, head_len) = match read {
-        Ok(Some((Answer::Document(head), len))) => (head, len),
-        Ok(Some((Answer::LocalRedirect(location), _))) => {
+        Ok(Some((ProgramAnswer::Document(head), len))) => (head, len),
+        Ok(Some((ProgramAnswer::LocalRedirect(location), _))) => {
             let mut inner = Vec::new();
             if redirect::write_request(request, &location, &mut inner).is_ok() {
                 assert_eq!(inner.windows(4).filter(|four| four == b"\r\n\r\n").count(), 1, "one request");
@@ -61,9 +61,9 @@ fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) 
     body.write_framing(&head, writer).connection(request.version, persistence).finish();
     for piece in program[head_len..].chunks(step) {
         match body.piece(piece.len()) {
-            Piece::Dropped => {}
-            Piece::Plain(bytes) => out.extend_from_slice(&piece[..bytes]),
-            Piece::Chunk => {
+            ContentPiece::Dropped => {}
+            ContentPiece::Plain(bytes) => out.extend_from_slice(&piece[..bytes]),
+            ContentPiece::Chunk => {
                 chunk_header(out, piece.len());
                 out.extend_from_slice(piece);
                 out.extend_from_slice(CHUNK_END);
@@ -71,9 +71,9 @@ fn relay(request: &Request<'_>, program: &[u8], step: usize, out: &mut Vec<u8>) 
         }
     }
     match body.end() {
-        End::Short | End::Close => return Sent::Ended,
-        End::LastChunk => out.extend_from_slice(LAST_CHUNK),
-        End::Complete => {}
+        ContentEnd::Short | ContentEnd::Close => return Sent::Ended,
+        ContentEnd::LastChunk => out.extend_from_slice(LAST_CHUNK),
+        ContentEnd::Complete => {}
     }
     if persistence == Persistence::Close { Sent::Ended } else { Sent::Whole { is_head } }
 }
@@ -131,7 +131,7 @@ fn unchunked(mut rest: &[u8]) -> (Vec<u8>, &[u8]) {
 
 fuzz_target!(|data: (&[u8], Vec<&[u8]>, u8)| {
     let (requests, programs, step) = data;
-    let (limits, step) = (Limits::default(), usize::from(step).max(1));
+    let (limits, step) = (ConnectionLimits::default(), usize::from(step).max(1));
     let input = [requests, LAST].concat();
     let mut conversation = Conversation::new();
     let (mut out, mut sent) = (Vec::new(), Vec::new());
@@ -142,10 +142,10 @@ fuzz_target!(|data: (&[u8], Vec<&[u8]>, u8)| {
         end = (end + step).min(input.len());
         loop {
             match conversation.next(&input[from..end], &limits) {
-                Event::NeedMore => break,
-                Event::Closed | Event::Reject(_) => break 'connection,
-                Event::Body { consumed, .. } => from += consumed,
-                Event::Request { request, consumed } => {
+                ConversationEvent::NeedMore => break,
+                ConversationEvent::Closed | ConversationEvent::Reject(_) => break 'connection,
+                ConversationEvent::Body { consumed, .. } => from += consumed,
+                ConversationEvent::Request { request, consumed } => {
                     from += consumed;
                     is_last_asked = from == input.len() && request.target.raw == b"/last";
                     let marked = [b"\n", MARK].concat();

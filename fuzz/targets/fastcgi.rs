@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vermeil_fastcgi::{Event, RequestId, Response};
+use vermeil_fastcgi::{FastcgiResponse, RequestId, ResponseEvent};
 
 /// The result: both streams, the other events, and the final fault.
 #[derive(Debug, Default, PartialEq)]
@@ -15,7 +15,7 @@ struct Outcome {
 }
 
 fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    let mut response = Response::new(RequestId::FIRST);
+    let mut response = FastcgiResponse::new(RequestId::FIRST);
     let (mut outcome, mut buffer) = (Outcome::default(), Vec::new());
     for piece in pieces {
         buffer.extend_from_slice(piece);
@@ -24,9 +24,9 @@ fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
                 Ok(None) => break,
                 Ok(Some(step)) => {
                     match step.event {
-                        Some(Event::Stdout(data)) => outcome.stdout.extend_from_slice(&buffer[data]),
-                        Some(Event::Stderr(data)) => outcome.stderr.extend_from_slice(&buffer[data]),
-                        Some(Event::Values(data)) => {
+                        Some(ResponseEvent::Stdout(data)) => outcome.stdout.extend_from_slice(&buffer[data]),
+                        Some(ResponseEvent::Stderr(data)) => outcome.stderr.extend_from_slice(&buffer[data]),
+                        Some(ResponseEvent::Values(data)) => {
                             outcome.others.push(buffer[data].escape_ascii().to_string());
                         }
                         Some(other) => outcome.others.push(format!("{other:?}")),

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use vermeil_http::{
     FieldLines,
-    forwarded::{ForwardedBy, client},
+    forwarded::{ForwardedAddress, ForwardedBy, client},
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,6 +13,11 @@ fuzz_target!(|bytes: &[u8]| {
     for by in [ForwardedBy::XForwarded, ForwardedBy::Forwarded] {
         let last = client(FieldLines::of_refused(&head), by, |_| false);
         let followed = client(FieldLines::of_refused(&head), by, |_| true);
-        assert_eq!(last.address.is_some(), followed.address.is_some());
+        let unlisted = ForwardedAddress::Unlisted;
+        assert_eq!(last.address == unlisted, followed.address == unlisted);
+        // Nothing before an invalid address counts, however far the proxies are trusted.
+        if last.address == ForwardedAddress::Unknown {
+            assert_eq!(followed.address, ForwardedAddress::Unknown);
+        }
     }
 });

@@ -8,11 +8,11 @@ mod converse;
 
 use converse::{check_against_httparse, check_moment, check_prefixes, converse};
 use libfuzzer_sys::fuzz_target;
-use vermeil_http::Limits;
+use vermeil_http::ConnectionLimits;
 
 fuzz_target!(|data: (u16, &[u8])| {
     let (cut, bytes) = data;
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     let (front, back) = bytes.split_at(usize::from(cut).min(bytes.len()));
     assert_eq!(converse([bytes], &limits), converse([front, back], &limits));
     check_prefixes(bytes, &limits);

@@ -67,6 +67,22 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the targets compile, because they are a workspace of their own and use crates whose
+/// names may have changed. Without a C++ compiler, for libFuzzer, prints so instead.
+pub(crate) fn check() -> Result<()> {
+    let has_compiler =
+        Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has_compiler {
+        println!("skipped: libFuzzer needs a C++ compiler (package g++)");
+        return Ok(());
+    }
+    let workspace = Workspace::load()?;
+    let mut command = cargo();
+    command.args(["clippy", "--bins", "--", "-D", "warnings"]).current_dir(workspace.root.join("fuzz"));
+    command.env("CARGO_TARGET_DIR", &workspace.target);
+    run_command(&mut command)
+}
+
 /// The names of the targets.
 fn targets(folder: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).map_err(Error::path("read", folder))?;

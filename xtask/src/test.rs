@@ -1,9 +1,10 @@
 //! `cargo xtask test`: the run of continuous integration, on a clean clone and a bare machine.
 //!
 //! Installs the tests' requirements, runs the steps of `check`, the tests of whole programs, the
-//! tests of the manifests, the model checks and the smoke size of some benches, and ends with the
-//! line `N passed, N failed`: tests of cargo's harness, including model checks, and one for each
-//! smoke bench. Any other failed step counts as one failure.
+//! tests of the manifests, the model checks and the smoke size of some benches, checks that the
+//! fuzz targets compile, and ends with the line `N passed, N failed`: tests of cargo's harness,
+//! including model checks, and one for each smoke bench. Any other failed step counts as one
+//! failure.
 //!
 //! `--all` adds the tests that are ignored otherwise and the smoke size of every bench.
 
@@ -21,7 +22,7 @@ use crate::bench::{self, BenchName};
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, TestTally};
 use crate::workspace::{Workspace, cargo};
-use crate::{bpf, check, dokuwiki, numa, packages};
+use crate::{bpf, check, dokuwiki, fuzz, numa, packages};
 
 /// Maximum number of preemptions of a model's threads. Two preemptions find nearly all bugs that
 /// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
@@ -88,6 +89,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     });
     steps.run_tests("examples of the documentation", |tally| check::tests(root, &["--doc"], tally));
     steps.run("kernel programs", bpf::check);
+    steps.run("fuzz targets", fuzz::check);
     steps.run_tests("manifests", |tally| manifests(&workspace, tally));
     steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, tally));
     steps.run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, tally));
