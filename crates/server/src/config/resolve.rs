@@ -7,7 +7,7 @@ use super::{
     access::Guards,
     answers::{self, WrittenFields},
     compress, host_cgi,
-    keys::{ActionWord, Document, HostTable, LimitsTable, RouteTable, TimeoutsTable},
+    keys::{ActionWord, Document, HostCgiTable, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     logs::{self, HostLogKeys},
     programs, proxies,
     read::At,
@@ -31,7 +31,10 @@ use crate::{
     },
     options::{ServeOptions, Timeouts, cpus_of},
     settings::{
-        BalancerOptions, RequestedPlacement, TakeOver, cgi::Cgroup, gateway::GatewayOptions, php,
+        BalancerOptions, RequestedPlacement, TakeOver,
+        cgi::{Cgroup, HostPrograms},
+        gateway::GatewayOptions,
+        php,
         tls::HttpsUse,
     },
     user::User,
@@ -90,11 +93,7 @@ pub(super) fn resolve(
     }
     let balancers = balancers(&document, around, &mut found);
     let user = user(&document, &mut found);
-    let sends = programs::sends(&document.php, &document.cgi, folder, &mut found);
-    let gateway = GatewayOptions {
-        content_memory_bytes_max: document.limits.body_memory_bytes.bytes,
-        ..programs::gateway(&document.programs, sends, folder)
-    };
+    let gateway = gateway(&document, folder, &mut found);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let shared_php = programs::php(&document.php, cpus.len(), around, &mut found);
     if let Some(user) = &user {
@@ -138,6 +137,15 @@ pub(super) fn resolve(
         limits,
         timeouts: document.timeouts.into(),
     })
+}
+
+/// What PHP and CGI have in common.
+fn gateway(document: &Document, folder: &Path, found: &mut Problems) -> GatewayOptions {
+    let sends = programs::sends(&document.php, &document.cgi, folder, found);
+    GatewayOptions {
+        content_memory_bytes_max: document.limits.body_memory_bytes.bytes,
+        ..programs::gateway(&document.programs, sends, folder)
+    }
 }
 
 /// The user of the server, if a known user is named.
@@ -430,13 +438,7 @@ impl<'f> HostsMade<'f> {
         let guard = self.guards.of_host(host.access.as_ref(), self.folder, &mut self.problems);
         let (routes, folders) = self.routes(&host.route, &answers, guard.as_ref());
         let php = programs::host_php(&host.php, &mut self.problems);
-        let cgi =
-            host.cgi.as_ref().map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
-        if let Some(user) = cgi.as_ref().and_then(|cgi| cgi.user.as_ref())
-            && let Some(At { at, .. }) = host.cgi.as_ref().and_then(|table| table.user.as_ref())
-        {
-            self.cgi_users.push((user.identity().uid, at.clone()));
-        }
+        let cgi = self.host_cgi(host.cgi.as_ref());
         if let Some((at, cgroup)) = host_cgi::cgroup_of(host.cgi.as_ref(), cgi.as_deref()) {
             self.cgroup(at, cgroup);
         }
@@ -472,6 +474,17 @@ impl<'f> HostsMade<'f> {
             let what = "no request reaches a host without a name; name it, write default = true, or bind it with listen";
             self.problems.push(&at, "host.names", what);
         }
+    }
+
+    /// The host's own settings of programs. Their user must not be the server's.
+    fn host_cgi(&mut self, table: Option<&HostCgiTable>) -> Option<Arc<HostPrograms>> {
+        let cgi = table.map(|cgi| Arc::new(host_cgi::host_cgi(cgi, self.folder, &mut self.problems)));
+        if let Some(user) = cgi.as_ref().and_then(|cgi| cgi.user.as_ref())
+            && let Some(At { at, .. }) = table.and_then(|table| table.user.as_ref())
+        {
+            self.cgi_users.push((user.identity().uid, at.clone()));
+        }
+        cgi
     }
 
     fn name(&mut self, id: HostId, name: &At<String>) {
