@@ -67,6 +67,6 @@ pub use slots::{RegionSlot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
     held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end,
-    prefer_cpu, probe_free, queued_count, set_nodelay,
+    prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
 };
 pub use thread_times::ThreadTimes;

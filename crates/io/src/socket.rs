@@ -84,11 +84,19 @@ const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
 pub fn probe_free(addr: SocketAddr) -> io::Result<()> {
     let (pause, attempts) = AFTERLIFE;
     for _ in 0..attempts {
-        match unbound(addr)?.bind(&addr.into()) {
+        match probe_once(addr) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(pause),
             result => return result,
         }
     }
+    probe_once(addr)
+}
+
+/// As [`probe_free`], without waiting: binds a socket at `addr` and closes it.
+///
+/// # Errors
+/// As there.
+pub fn probe_once(addr: SocketAddr) -> io::Result<()> {
     unbound(addr)?.bind(&addr.into())
 }
 

@@ -191,9 +191,8 @@ impl BoundSocket {
     /// link.
     fn bind_at(name: output::NameInFolder) -> Result<Self, PlaceError> {
         let path = name.path().to_owned();
-        let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+        refuse_other_file(&name)?;
         match name.stat() {
-            Ok(found) if !is_socket(&found) => return Err(PlaceError::NoSocket(path)),
             Ok(_) if is_answered(&name.way()) => return Err(PlaceError::Taken(path)),
             Ok(_) => name.remove().map_err(PlaceError::io(&path))?,
             Err(_) => {}
@@ -259,6 +258,18 @@ impl Drop for BoundSocket {
             Some(remover) => remover.remove(),
             None => self.remove_name(),
         }
+    }
+}
+
+/// Refuses a path with a file that is not a socket.
+///
+/// # Errors
+/// [`PlaceError::NoSocket`].
+pub(crate) fn refuse_other_file(name: &output::NameInFolder) -> Result<(), PlaceError> {
+    let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    match name.stat() {
+        Ok(found) if !is_socket(&found) => Err(PlaceError::NoSocket(name.path().to_owned())),
+        _ => Ok(()),
     }
 }
 

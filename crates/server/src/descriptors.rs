@@ -1,6 +1,6 @@
 //! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
 
-use crate::{operator_log::log_line, options::ServeOptions};
+use crate::{operator_log::log_line, options::ServeOptions, programs::has_programs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil::DriverOptions;
 
@@ -17,6 +17,31 @@ pub fn raise_descriptor_limit() {
         // If the kernel refuses, the old limit stays, and `connections_that_fit` respects it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
+}
+
+/// Descriptors with which a server starts, besides those of its cores, and of programs. Together
+/// with [`OF_A_CORE`] and [`OF_A_SOCKET`] at least the measured number: 27 and 44 with one and two
+/// cores and one listener, 54 with two cores and three listeners, 9 more with programs.
+const OF_A_START: usize = 12;
+
+/// Descriptors with which a core starts: its driver, its timers and its queues.
+const OF_A_CORE: usize = 15;
+
+/// Descriptors of a core for each listening address, with the duplicates for a takeover.
+const OF_A_SOCKET: usize = 3;
+
+/// Why the limit of descriptors is too small for a start, if it is.
+pub(crate) fn shortage(options: &ServeOptions) -> Option<String> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    let together = options.instances.iter().map(|instance| instance.cpus.len()).max();
+    let (cores, listeners) = (together.unwrap_or(options.cpus.len()), options.listen.len());
+    let of_programs = if has_programs(options) { OF_A_START } else { 0 };
+    let needed = (OF_A_START + of_programs + cores * (OF_A_CORE + OF_A_SOCKET * listeners)) as u64;
+    (limit < needed).then(|| {
+        format!(
+            "cannot start with at most {limit} open files: {needed} are needed for {cores} cores with {listeners} listeners; raise the hard limit with LimitNOFILE= or ulimit -Hn"
+        )
+    })
 }
 
 /// The shares of a limit of descriptors.

@@ -18,7 +18,7 @@ use std::{
     net::{SocketAddr, TcpListener},
 };
 use unix::{Before, Refusal};
-use vermeil_io::{ListenOptions, bind, listen, probe_free};
+use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once};
 use vermeil_topology::CpuId;
 
 /// The server cannot listen on an address.
@@ -101,6 +101,29 @@ pub(crate) fn bind_all(
     ours: &[ListenAddr],
 ) -> Result<Vec<Listening>, ListenError> {
     addrs.iter().map(|addr| open(*addr, cpus, balancing, ours)).collect()
+}
+
+/// The reasons why no socket can listen on `addrs`, found by binding and closing a socket for each.
+/// A server of this program that holds an address is no reason, because the configuration may be
+/// its own. Neither is a service manager, which passes its sockets to the server.
+pub(crate) fn obstacles(addrs: impl Iterator<Item = SocketAddr>) -> Vec<ListenError> {
+    let ours = own_command();
+    let is_known =
+        |holder: &PortOwner| holder.pid == SERVICE_MANAGER || Some(&holder.command) == ours.as_ref();
+    let look = |addr: SocketAddr| {
+        let error = refused(addr.into(), probe_once(addr).err()?);
+        let may_be_own = error.holder.as_ref().is_none_or(is_known);
+        (error.source.kind() != io::ErrorKind::AddrInUse || !may_be_own).then_some(error)
+    };
+    addrs.filter_map(look).collect()
+}
+
+/// The process id of the service manager.
+const SERVICE_MANAGER: u32 = 1;
+
+/// The name of this process, as processes of the same program have.
+fn own_command() -> Option<String> {
+    std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim_end().to_owned())
 }
 
 fn refused(addr: ListenAddr, source: io::Error) -> ListenError {

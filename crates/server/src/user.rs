@@ -8,7 +8,7 @@ use rustix::{
     process::{getegid, geteuid},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
-use std::{fmt, io, path::Path, str::FromStr};
+use std::{fmt, io, panic::resume_unwind, path::Path, str::FromStr, thread};
 use vermeil_io::output::{FileOwner, Output};
 use vermeil_spawn::{Identity, UserError};
 
@@ -100,13 +100,11 @@ impl User {
     /// # Errors
     /// This process lacks the right.
     pub(crate) fn take_on(&self) -> Result<(), PrivilegeError> {
-        let failed = |why: String| PrivilegeError { user: self.text.clone(), why };
         if self.is_ours() {
             return Ok(());
         }
-        if !geteuid().is_root() {
-            return Err(failed("only the superuser may; start as root, or leave --user out".to_owned()));
-        }
+        self.refuse_without_rights()?;
+        let failed = |why: String| self.failed(why);
         let (uid, gid) = (Uid::from_raw(self.identity.uid), Gid::from_raw(self.identity.gid));
         let groups: Vec<Gid> = self.identity.groups.iter().copied().map(Gid::from_raw).collect();
         set_thread_groups(&groups)
@@ -120,6 +118,31 @@ impl User {
             return Err(failed("the rights could be had back".to_owned()));
         }
         Ok(())
+    }
+
+    /// Refuses the change to this user if this process lacks the right.
+    ///
+    /// # Errors
+    /// The process is neither this user nor the superuser.
+    pub(crate) fn refuse_without_rights(&self) -> Result<(), PrivilegeError> {
+        if self.is_ours() || geteuid().is_root() {
+            return Ok(());
+        }
+        Err(self.failed("only the superuser may; start as root, or leave --user out".to_owned()))
+    }
+
+    fn failed(&self, why: String) -> PrivilegeError {
+        PrivilegeError { user: self.text.clone(), why }
+    }
+
+    /// Calls `look` with the rights of this user, on a thread of its own, because the kernel keeps
+    /// users per thread. This thread keeps its rights.
+    ///
+    /// # Errors
+    /// This process lacks the right.
+    pub(crate) fn look_as<R: Send>(&self, look: impl FnOnce() -> R + Send) -> Result<R, PrivilegeError> {
+        let looked = || self.take_on().map(|()| look());
+        thread::scope(|scope| scope.spawn(looked).join()).unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Makes the log's file for this user if the file is missing. From then on the server opens the

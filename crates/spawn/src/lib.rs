@@ -67,4 +67,5 @@ pub use reply::{ProgramEnd, ProgramExit, ProgramUsage};
 pub use request::{Directory, Program, ProgramRequest, REQUEST_BYTES_MAX};
 pub use revise::{PROFILES_MAX, Rereading, Reviser, Revisions};
 pub use start::{Preparation, SpawnSupervisorHandle, start, start_revisable};
+pub use supervisor::judge;
 pub use user::{UserError, user_name};

@@ -307,7 +307,10 @@ fn wait_for(descriptors: &[&OwnedFd], limit: Option<Duration>) -> Result<(), Err
 }
 
 /// Whether this process can start programs under the profile's settings.
-fn judge(profile: &Profile) -> Result<(), DefineError> {
+///
+/// # Errors
+/// Its user may not start them, or a path of the profile is unfit.
+pub fn judge(profile: &Profile) -> Result<(), DefineError> {
     permitted(profile)?;
     PreparedProfile::new(profile.clone()).verify().map_err(|(path, fault)| DefineError::Path { path, fault })
 }

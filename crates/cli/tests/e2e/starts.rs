@@ -2,6 +2,8 @@
 //! `vermeil serve` agree, the folder of a service is used, and the limits of a login do not prevent
 //! a start.
 
+mod rights;
+
 use crate::support::{Io, TestProcess, TestSite, until, vermeil};
 use rustix::process::{Resource, Signal, geteuid, getrlimit};
 use std::{

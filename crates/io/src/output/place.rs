@@ -6,8 +6,8 @@
 use super::{FileOwner, make_folder};
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat,
-        readlinkat, renameat, statat, unlinkat,
+        Access, AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, accessat, fstat, fstatfs,
+        mkdirat, openat, readlinkat, renameat, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -133,6 +133,14 @@ impl NameInFolder {
     /// Nothing does, or the system refuses.
     pub fn stat(&self) -> io::Result<Stat> {
         Ok(statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Whether this thread may make, rename and remove names in the folder.
+    ///
+    /// # Errors
+    /// The thread may not, or the file system is read-only.
+    pub fn may_change(&self) -> io::Result<()> {
+        Ok(accessat(&self.folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())?)
     }
 
     /// Removes the name of a file, not through a symbolic link.

@@ -1,19 +1,22 @@
 //! Conditions that would prevent a start, checked without a start: for `vermeil check` and `vermeil
 //! serve`.
 //!
-//! Reads the file system and the user of this process; binds and starts nothing. A service manager
-//! may create folders that the server needs, so the result of `vermeil check` describes the machine
-//! as it is.
+//! Reads the file system and the user of this process, and binds sockets that never listen; starts
+//! nothing. A service manager may create folders that the server needs, so the result of `vermeil
+//! check` describes the machine as it is. Reading order: `conditions` (before each start), `start`
+//! (steps that only a check tries, because a server takes them), `plan` (words and warnings).
 
 mod explain;
 mod plan;
+mod start;
 
 pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;
 
 use crate::{
     ListenAddr, UnixAddr, cgi,
-    control_socket::ControlTarget,
+    control_socket::{self, ControlTarget},
+    descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     listen::unix,
     log::LogTarget,
@@ -30,7 +33,12 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
-use std::{collections::BTreeSet, io, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    io,
+    path::Path,
+    sync::Arc,
+};
 use vermeil_io::output::NameInFolder;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
@@ -55,14 +63,17 @@ fn refusals(options: &ServeOptions) -> Vec<String> {
     let php = php::look_for(options).err().map(|error| error.to_string());
     let reader = certificate_reader(options);
     let certificates = troubles::of_others(hosts, |host| reader.check(host));
-    roots
+    let all = roots
         .iter()
         .filter_map(|root| of_root(root))
         .chain(sends)
         .chain(php)
         .chain(conditions(options))
         .chain(certificates)
-        .collect()
+        .chain(start::obstacles(options));
+    let mut seen = HashSet::new();
+    // A folder that two users lack is one reason.
+    all.filter(|reason| seen.insert(reason.clone())).collect()
 }
 
 /// The unmet conditions of the machine that would prevent the start of a server with `options`, a
@@ -77,15 +88,21 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) | LogTarget::Off => None,
     };
     let control = match &options.control {
-        ControlTarget::Path(path) => place_trouble("make the control socket", path),
+        ControlTarget::Path(path) => place_trouble("make the control socket", path).or_else(|| {
+            let name = NameInFolder::find(path).ok()?;
+            control_socket::refuse_other_file(&name).err().map(|error| error.to_string())
+        }),
         ControlTarget::Default | ControlTarget::Off => None,
     };
     let rooms = room_troubles(options);
     let reader = certificate_reader(options);
     let certificates = troubles::of_first(&options.hosts, |host| reader.check(host));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
+    let user = options.user.as_ref().and_then(|user| user.refuse_without_rights().err());
     log.into_iter()
         .chain(control)
+        .chain(user.map(|error| error.to_string()))
+        .chain(descriptors::shortage(options))
         .chain(sockets)
         .chain(superuser(options))
         .chain(privileges::exposure(options))
@@ -112,7 +129,7 @@ fn socket_trouble(addr: UnixAddr) -> Option<String> {
 /// have planted a link there.
 fn place_trouble(what: &str, path: &Path) -> Option<String> {
     let error = match NameInFolder::find(path) {
-        // The user that starts the server may have the right to look, which this process lacks.
+        // An instance may lack the right to look, which its supervisor had. `start` reports it.
         Err(error) if error.raw_os_error() != Some(Errno::ACCESS.raw_os_error()) => error,
         _ => return None,
     };
@@ -139,12 +156,7 @@ fn room_troubles(options: &ServeOptions) -> Vec<String> {
         ));
     }
     let spool = Spools::folder(&options.gateway);
-    if let Err(error) = Spools::try_out(&spool) {
-        troubles.push(format!(
-            "cannot keep request bodies in {}: {error}; name another folder by spool_folder in [programs]",
-            spool.display()
-        ));
-    }
+    troubles.extend(start::of_spool(&spool));
     troubles
 }
 

@@ -71,6 +71,7 @@ pub use options::{
 pub use programs::{RouteEffect, SitePart, SitePrograms};
 pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};
 pub use site::Site;
+pub(crate) use site::try_folder;
 pub use store::{FileStore, StoreUsage};
 pub use variant::Variant;
 pub(crate) use variant::{SERVER, forbids_transformation};

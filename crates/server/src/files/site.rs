@@ -122,6 +122,14 @@ impl Site {
     }
 }
 
+/// Opens the folder at `path` as for serving, and closes it.
+///
+/// # Errors
+/// This thread cannot serve the folder.
+pub(crate) fn try_folder(path: &Path) -> Result<(), SiteError> {
+    SiteRoot::open(path, CacheOnly::No).map(drop).map_err(|errno| SiteError::new(path, errno))
+}
+
 impl Drop for Site {
     fn drop(&mut self) {
         self.store.close(self.id);

@@ -152,6 +152,11 @@ impl PrivateWorkspace {
 }
 
 impl RunDirs {
+    /// The folders that a server of this process would have, before they are made.
+    pub(crate) fn planned() -> Self {
+        Self { path: PrivateWorkspace::parent().folder, starter: geteuid().as_raw() }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

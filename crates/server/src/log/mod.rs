@@ -191,6 +191,37 @@ fn may_rotate(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Looks whether this thread may write the file of `options` as a log that starts, without making
+/// the file. If the file is missing, the superuser makes it for another user, and this thread only
+/// has to reach it.
+///
+/// # Errors
+/// As [`Log::start`].
+pub(crate) fn look_at_file(options: &LogOptions, maker: LogMaker) -> Result<(), LogError> {
+    let Some(path) = options.file() else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let looked = match access(path, Access::WRITE_OK) {
+        Err(Errno::NOENT) if maker == LogMaker::Superuser => access(folder, Access::EXEC_OK),
+        Err(Errno::NOENT) => access(folder, Access::WRITE_OK | Access::EXEC_OK),
+        looked => looked,
+    };
+    looked
+        .map_err(|errno| LogError::Open { path: path.to_owned(), source: with_owner(path, errno.into()) })?;
+    match options.rotation {
+        Some(_) => may_rotate(path).map_err(|source| LogError::Rotate { path: path.to_owned(), source }),
+        None => Ok(()),
+    }
+}
+
+/// The user that makes a missing file of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogMaker {
+    /// The superuser, for the user that the server becomes.
+    Superuser,
+    /// The user of the server.
+    Server,
+}
+
 /// Adds the owner of the file if that explains the failure.
 fn with_owner(path: &Path, error: io::Error) -> io::Error {
     let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
