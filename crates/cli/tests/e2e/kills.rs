@@ -85,6 +85,7 @@ fn killed_processes_lose_no_request(io: Io) {
         assert_eq!(count("requests") + refused, of(target, |_| true), "{target}: {counts}");
         assert_eq!(count("failed") + refused, of(target, is_bad), "{target}: {counts}");
     }
+    assert_eq!(counted["php_pools_used"][0]["hosts"][0], "pool", "{counted}");
     let cgi = &counted["cgi"];
     assert_eq!(cgi["requests"], of("/cgi-bin/hello", |_| true), "{cgi}");
     assert_eq!(cgi["failed"], of("/cgi-bin/hello", is_bad), "{cgi}");

@@ -19,6 +19,7 @@ use crate::{
     compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
+    hosts::{HostPhp, Hosts},
     log::{LogCounts, NoticeKind, Notices},
     operator_log,
     options::ServeOptions,
@@ -29,7 +30,7 @@ use crate::{
     tls::TlsSnapshot,
 };
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
@@ -43,6 +44,9 @@ const SAMPLE: Duration = Duration::from_millis(200);
 /// How long a core may take to answer. A core that is stalled for so long is a usual reason to ask
 /// for the status, so the status reports the core as stalled.
 const CORE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Names that are shown of the hosts of a pool: enough to recognize the site.
+const POOL_NAMES_MAX: usize = 8;
 
 /// The sources of a status.
 pub(crate) struct Sources<'s> {
@@ -156,11 +160,14 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
             .as_ref()
             .and_then(|answering| Some(PhpStatus::from(answering.php.as_ref()?.snapshot()))),
         php_pools: answering.as_ref().map_or(0, |answering| answering.pools.len() as u64),
-        php_pools_used: answering.map(|answering| php_pools(&answering.pools)).unwrap_or_default(),
+        php_pools_used: answering
+            .map(|answering| php_pools(&answering.pools, &options.hosts))
+            .unwrap_or_default(),
     }
 }
 
-fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> {
+fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>, hosts: &Hosts) -> Vec<PhpPoolStatus> {
+    let mut names = if pools.is_empty() { HashMap::new() } else { names_of_pools(hosts) };
     let used = pools.iter().filter_map(|(options, php)| {
         let (gate, starts) = php.gate()?;
         let pool = PhpStatus::from(php.snapshot());
@@ -169,13 +176,29 @@ fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>) -> Vec<PhpPoolStatus> 
         let (state, idle_stop_s) = (gate.name().to_owned(), options.idle_stop.as_secs_f64());
         is_used.then(|| {
             let number = php.number() as u64;
-            let status = PhpPoolStatus { number, user, state, starts, idle_stop_s, pool };
+            let hosts = names.remove(options).unwrap_or_default().into_iter().collect();
+            let status = PhpPoolStatus { number, user, hosts, state, starts, idle_stop_s, pool };
             (gate == PoolState::Stopped, status)
         })
     });
     let mut used: Vec<_> = used.collect();
     used.sort_by(|(a_stopped, a), (b_stopped, b)| (a_stopped, &a.user).cmp(&(b_stopped, &b.user)));
     used.into_iter().map(|(_, pool)| pool).collect()
+}
+
+/// The first names of the hosts of each pool of hosts.
+fn names_of_pools(hosts: &Hosts) -> HashMap<&Arc<PoolOptions>, BTreeSet<String>> {
+    let mut names: HashMap<_, BTreeSet<String>> = HashMap::new();
+    for (host, name) in hosts.all_names() {
+        if let HostPhp::Own(pool) = &hosts.host(host).rules.php {
+            let of_pool = names.entry(pool).or_default();
+            of_pool.insert(name);
+            if of_pool.len() > POOL_NAMES_MAX {
+                of_pool.pop_last();
+            }
+        }
+    }
+    names
 }
 
 fn cgi(cgi: &Cgi) -> CgiStatus {

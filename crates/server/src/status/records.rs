@@ -370,6 +370,8 @@ record! {
         number: u64,
         /// The user of the pool, as in the configuration; `null` if the server chooses the user.
         user: Option<String>,
+        /// The first 8 names of the hosts that use the pool, in alphabetical order.
+        hosts: Vec<String>,
         /// `stopped`, `starting`, `running` or `stopping`.
         state: String,
         /// Starts of the pool.

@@ -271,9 +271,10 @@ fn pools(instance: &InstanceStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let used = &instance.php_pools_used;
     let running = used.iter().filter(|pool| pool.state != "stopped").count();
     writeln!(f, "php pools of hosts: {running} of {} running", instance.php_pools)?;
-    for PhpPoolStatus { user, state, starts, pool, .. } in used.iter().take(POOLS_SHOWN_MAX) {
+    for PhpPoolStatus { user, hosts, state, starts, pool, .. } in used.iter().take(POOLS_SHOWN_MAX) {
         let user = user.as_deref().unwrap_or("the server's user");
-        write!(f, "  {user}: {state}, started {}; ", times(*starts))?;
+        let hosts = if hosts.is_empty() { String::new() } else { format!(" ({})", hosts.join(", ")) };
+        write!(f, "  {user}{hosts}: {state}, started {}; ", times(*starts))?;
         pool.fmt(f)?;
     }
     match used.len().saturating_sub(POOLS_SHOWN_MAX) {
