@@ -51,8 +51,9 @@ impl CheckArgs {
     pub(crate) fn run(self) -> Exit {
         let file = self.file.unwrap_or(self.config);
         let around = Surroundings::here().map_err(UsageError::from);
-        let options = match around.and_then(|around| Ok(config::load(&file, &around)?)) {
-            Ok(options) => options,
+        let (options, places) = match around.and_then(|around| Ok(config::load_with_places(&file, &around)?))
+        {
+            Ok(loaded) => loaded,
             Err(error) => return print::failure(&error, error.exit()),
         };
         if let Some(url) = &self.explain {
@@ -61,7 +62,7 @@ impl CheckArgs {
                 Err(error) => print::failure(&error, Exit::Usage),
             };
         }
-        let plan = ServePlan::new(&options);
+        let plan = ServePlan::new(&options).with_places(&places);
         for warning in plan.warnings() {
             print::failure(&format_args!("warning: {warning}"), Exit::Clean);
         }

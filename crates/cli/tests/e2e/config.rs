@@ -89,23 +89,24 @@ fn binary_file_and_folder_are_refused_with_place() {
 }
 
 #[test]
-fn check_prints_plan_and_binds_no_address() {
+fn check_prints_plan() {
     let site = TestSite::new();
-    let text = "[[listener]]\naddress = \"192.0.2.1:80\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
+    let text = "[[listener]]\naddress = \"127.0.0.2:0\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
                 [[host]]\nnames = [\"b.example\"]\nroot = \"gone\"\n";
     let file = site.configure(Io::Epoll, text);
     let output = vermeil(&["check", "--config", file.to_str().unwrap()]).output().unwrap();
     let (said, warned) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{warned}");
     assert!(
-        said.starts_with(&format!("{}: fine\nlisten: 127.0.0.1:0, 192.0.2.1:80\n", file.display())),
+        said.starts_with(&format!("{}: fine\nlisten: 127.0.0.1:0, 127.0.0.2:0\n", file.display())),
         "{said}"
     );
     assert!(said.contains("hosts: 2 with 2 names; every other name: a.example\n"), "{said}");
     let warning = format!(
-        "warning: b.example: cannot serve {}: there is no such folder\n",
+        ": host.root: b.example: cannot serve {}: there is no such folder\n",
         site.outside("gone").display()
     );
+    assert!(warned.starts_with(&format!("vermeil: warning: {}:", file.display())), "{warned}");
     assert!(warned.ends_with(&warning), "{warned}");
 }
 
@@ -125,8 +126,9 @@ fn check_refuses_configurations_that_start_refuses() {
     let is_root = rustix::process::geteuid().is_root();
     let expected = [
         "warning: b.example: cannot run programs in ",
-        "cannot serve ",
-        "cannot serve ",
+        ": host.route.prefix: b.example: there are no programs, because ",
+        ":6:8: host.root: cannot serve ",
+        ":15:8: host.root: cannot serve ",
         "cannot start PHP: /nonexistent is no php-fpm or php-cgi that can be executed; name another, with ",
         "cannot write the access log ",
         "cannot make the control socket ",
@@ -135,7 +137,10 @@ fn check_refuses_configurations_that_start_refuses() {
     let expected: Vec<_> = expected.into_iter().filter(|line| !line.is_empty()).collect();
     assert_eq!(said.lines().count(), expected.len(), "{said}");
     for (line, begins) in said.lines().zip(expected) {
-        assert!(line.starts_with(&format!("vermeil: {begins}")), "{line}");
+        let place = format!("{file}{begins}");
+        let words = if begins.starts_with(':') { &place } else { begins };
+        let line = line.trim_start_matches("vermeil: ").trim_start_matches("warning: ");
+        assert!(line.starts_with(words.trim_start_matches("warning: ")), "{line}");
     }
     let serve = vermeil(&["serve", "--config", file]).output().unwrap();
     assert_eq!(serve.status.code(), Some(3), "{serve:?}");

@@ -4,8 +4,10 @@
 //! Reads the file system and the user of this process, and binds sockets that never listen; starts
 //! nothing. A service manager may create folders that the server needs, so the result of `vermeil
 //! check` describes the machine as it is. Reading order: `conditions` (before each start), `start`
-//! (steps that only a check tries, because a server takes them), `plan` (words and warnings).
+//! (steps that only a check tries, because a server takes them), `plan` (words and warnings),
+//! `doubts` (warnings about routes and PHP).
 
+mod doubts;
 mod explain;
 mod plan;
 mod start;
@@ -15,9 +17,11 @@ pub use plan::ServePlan;
 
 use crate::{
     ListenAddr, UnixAddr, cgi,
+    config::PlacedKey,
     control_socket::{self, ControlTarget},
     descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
+    hosts::HostId,
     listen::unix,
     log::LogTarget,
     options::ServeOptions,
@@ -33,25 +37,25 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
-use std::{
-    collections::{BTreeSet, HashSet},
-    io,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashSet, io, path::Path, sync::Arc};
 use vermeil_io::output::NameInFolder;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
-/// The reasons why a server with `options` would not start, a line each.
-fn refusals(options: &ServeOptions) -> Vec<String> {
+/// The reasons why a server with `options` would not start, a line each. `tell` adds the place of a
+/// key to a reason.
+fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) -> Vec<String> {
     let hosts = &options.hosts;
-    let default = hosts.host(hosts.default_host()).root.map(Path::to_owned);
-    let with_programs = cgi::profiles(&options.cgi, hosts).map(|profile| profile.root);
-    let roots: BTreeSet<_> = default.into_iter().chain(with_programs).collect();
-    let of_root = |root: &Path| {
-        let why = folder_trouble(root)?;
-        Some(format!("cannot serve {}: {why}; make it, or name another as root", root.display()))
+    let with_programs: HashSet<_> = cgi::profiles(&options.cgi, hosts).map(|profile| profile.root).collect();
+    let is_needed = |id: &HostId| {
+        *id == hosts.default_host() || hosts.host(*id).root.is_some_and(|root| with_programs.contains(root))
     };
+    let mut looked_at = HashSet::new();
+    let roots = hosts.iter().filter(is_needed).filter_map(|id| {
+        let root = hosts.host(id).root.filter(|root| looked_at.insert(root.to_path_buf()))?;
+        let why = folder_trouble(root)?;
+        let told = format!("cannot serve {}: {why}; make it, or name another as root", root.display());
+        Some(tell(PlacedKey::Root(id), told))
+    });
     let of_send_root = |root: &SendRoot| {
         let why = folder_trouble(&root.folder)?;
         Some(format!(
@@ -64,8 +68,6 @@ fn refusals(options: &ServeOptions) -> Vec<String> {
     let reader = certificate_reader(options);
     let certificates = troubles::of_others(hosts, |host| reader.check(host));
     let all = roots
-        .iter()
-        .filter_map(|root| of_root(root))
         .chain(sends)
         .chain(php)
         .chain(conditions(options))

@@ -3,7 +3,9 @@
 //! Reads only the served folders, the names at their top, and the working directories of programs;
 //! binds nothing.
 
+use super::doubts;
 use crate::{
+    config::{ConfigPlaces, PlacedKey},
     files::has_program_name,
     hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown},
     log::HostLog,
@@ -13,6 +15,9 @@ use crate::{
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_topology::CpuSet;
 
+/// The purpose of a host's own folder, whose place in the file is known.
+const SERVE: &str = "serve";
+
 /// Hosts shown individually, and folders with a warning. The limit bounds the report of a
 /// configuration with a hundred thousand hosts.
 const SHOWN_MAX: usize = 20;
@@ -21,6 +26,7 @@ const SHOWN_MAX: usize = 20;
 pub struct ServePlan<'o> {
     options: &'o ServeOptions,
     names: HashMap<HostId, Vec<String>>,
+    places: Option<&'o ConfigPlaces>,
 }
 
 impl<'o> ServePlan<'o> {
@@ -31,23 +37,39 @@ impl<'o> ServePlan<'o> {
             names.entry(host).or_default().push(name);
         }
         names.values_mut().for_each(|names| names.sort());
-        Self { options, names }
+        Self { options, names, places: None }
+    }
+
+    /// The same, with the places of keys in the file. Problems then name their places.
+    #[must_use]
+    pub fn with_places(self, places: &'o ConfigPlaces) -> Self {
+        Self { places: Some(places), ..self }
+    }
+
+    /// `what`, with the place of `key` if places are known.
+    fn tell(&self, key: PlacedKey, what: String) -> String {
+        match self.places {
+            Some(places) => places.tell(key, what),
+            None => what,
+        }
     }
 
     /// The reasons why the server would not start, checked without a start; one line each.
     pub fn refusals(&self) -> Vec<String> {
-        super::refusals(self.options)
+        super::refusals(self.options, &|key, what| self.tell(key, what))
     }
 
     /// Further problems that do not prevent a start, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
-        let all: Vec<_> = hosts.iter().filter_map(|id| self.warning(id)).collect();
+        let of_host = |id| self.warning(id).into_iter().chain(self.of_routes(id));
+        let php = doubts::missing_pool(self.options).map(|what| self.tell(PlacedKey::PhpSource, what));
+        let all: Vec<_> = php.into_iter().chain(hosts.iter().flat_map(of_host)).collect();
         let left_out = self.options.left_out.iter().map(|problem| format!("{problem} (left out)"));
         let more = all.len().saturating_sub(SHOWN_MAX);
         let mut shown: Vec<_> = all.into_iter().take(SHOWN_MAX).collect();
         if more > 0 {
-            shown.push(format!("{more} more hosts cannot be served, or run no programs"));
+            shown.push(format!("{more} more warnings about hosts"));
         }
         left_out.chain(shown).collect()
     }
@@ -57,7 +79,8 @@ impl<'o> ServePlan<'o> {
         let (root, runs_programs) = (root?, rules.routes.iter().any(|route| route.action == Action::Cgi));
         let trouble = |(what, folder): (&str, &Path)| {
             let why = folder_trouble(folder)?;
-            Some(format!("{}: cannot {what} {}: {why}", self.called(id), folder.display()))
+            let told = format!("{}: cannot {what} {}: {why}", self.called(id), folder.display());
+            Some(if what == SERVE { self.tell(PlacedKey::Root(id), told) } else { told })
         };
         let log = match self.options.hosts.log(id) {
             Some(HostLog::File(path)) => path.parent(),
@@ -72,7 +95,7 @@ impl<'o> ServePlan<'o> {
         // For other hosts, this problem is a refusal.
         let is_needed = runs_programs || id == self.options.hosts.default_host();
         let folders = [
-            (!is_needed).then_some(("serve", root)),
+            (!is_needed).then_some((SERVE, root)),
             directory.as_deref().map(|folder| ("run programs in", folder)),
             parent.map(|folder| ("run programs in a cgroup below", folder)),
         ];
@@ -86,6 +109,12 @@ impl<'o> ServePlan<'o> {
             ))
         };
         folders.into_iter().flatten().find_map(trouble).or_else(idle)
+    }
+
+    /// The doubts about the routes of a host.
+    fn of_routes(&self, id: HostId) -> impl Iterator<Item = String> {
+        let doubts = doubts::of_routes(self.options, id).into_iter();
+        doubts.map(move |(key, what)| self.tell(key, format!("{}: {what}", self.called(id))))
     }
 
     pub(super) fn called(&self, id: HostId) -> String {

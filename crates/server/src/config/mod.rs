@@ -13,6 +13,7 @@ mod describe;
 mod host_cgi;
 mod keys;
 mod logs;
+mod places;
 mod programs;
 mod proxies;
 mod read;
@@ -28,6 +29,8 @@ pub mod values;
 #[cfg(test)]
 mod tests;
 
+pub use places::ConfigPlaces;
+pub(crate) use places::PlacedKey;
 pub use report::ConfigError;
 pub use sources::ConfigText;
 pub(crate) use sources::{of_json, to_json};
@@ -35,6 +38,7 @@ pub use surroundings::{AddressError, GivenParts, Surroundings};
 
 use crate::{options::ServeOptions, paths};
 use keys::{Document, HostTable};
+use places::KeyPlaces;
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
 use report::Problem;
 use sources::SourceText;
@@ -77,16 +81,38 @@ pub fn text_of(path: &Path) -> Result<ConfigText, ConfigError> {
     Ok(ConfigText::include(main, file.parent().unwrap_or(Path::new(""))))
 }
 
+/// As [`load`], with the places of keys, for faults that are found later.
+///
+/// # Errors
+/// As there.
+pub fn load_with_places(
+    path: &Path,
+    around: &Surroundings,
+) -> Result<(ServeOptions, ConfigPlaces), ConfigError> {
+    take_with_places(path, &text_of(path)?, around)
+}
+
 /// As [`load`], for a file that was read already.
 ///
 /// # Errors
 /// As there.
 pub fn take(path: &Path, text: &ConfigText, around: &Surroundings) -> Result<ServeOptions, ConfigError> {
+    take_with_places(path, text, around).map(|(options, _)| options)
+}
+
+fn take_with_places(
+    path: &Path,
+    text: &ConfigText,
+    around: &Surroundings,
+) -> Result<(ServeOptions, ConfigPlaces), ConfigError> {
     let file = Some(paths::absolute(path));
     let (mut text, mut left_out) = (Cow::Borrowed(text), Vec::new());
     loop {
         let RefusedText { problems, skips } = match resolved(path, &text, around) {
-            Ok(options) => return Ok(ServeOptions { file, left_out, ..options }),
+            Ok((options, keys)) => {
+                let places = ConfigPlaces::new(path, text.into_owned(), keys);
+                return Ok((ServeOptions { file, left_out, ..options }, places));
+            }
             Err(unfit) => unfit,
         };
         let is_of_main = |problem: &Problem| text.source(problem.at.start).file.is_none();
@@ -107,8 +133,12 @@ struct RefusedText {
     skips: bool,
 }
 
-/// The options that `text` asks for.
-fn resolved(path: &Path, text: &ConfigText, around: &Surroundings) -> Result<ServeOptions, RefusedText> {
+/// The options that `text` asks for, and the places of keys.
+fn resolved(
+    path: &Path,
+    text: &ConfigText,
+    around: &Surroundings,
+) -> Result<(ServeOptions, KeyPlaces), RefusedText> {
     // The absolute path, because the process may change its folder before it reads the file again.
     let file = paths::absolute(path);
     let folder = file.parent().unwrap_or(Path::new(""));
@@ -117,7 +147,7 @@ fn resolved(path: &Path, text: &ConfigText, around: &Surroundings) -> Result<Ser
     let skips = document.as_ref().is_some_and(|document| document.skip_unfit_includes);
     let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));
     match resolved {
-        Some(Some(options)) if problems.is_empty() => Ok(options),
+        Some(Some(resolved)) if problems.is_empty() => Ok(resolved),
         _ => Err(RefusedText { problems, skips }),
     }
 }

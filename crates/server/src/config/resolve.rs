@@ -9,6 +9,7 @@ use super::{
     compress, host_cgi,
     keys::{ActionWord, Document, HostCgiTable, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     logs::{self, HostLogKeys},
+    places::{HostPlaces, KeyPlaces},
     programs, proxies,
     read::At,
     report::Problem,
@@ -69,15 +70,15 @@ fn no_host(document: &Document) -> &'static str {
     }
 }
 
-/// The options that `document` and `hosts`, read from `text`, ask for; `None` without a host. Adds
-/// all problems to `problems`.
+/// The options that `document` and `hosts`, read from `text`, ask for, and the places of keys;
+/// `None` without a host. Adds all problems to `problems`.
 pub(super) fn resolve(
     document: Document,
     mut hosts: HostsMade,
     text: &ConfigText,
     around: &Surroundings,
     problems: &mut Vec<Problem>,
-) -> Option<ServeOptions> {
+) -> Option<(ServeOptions, KeyPlaces)> {
     let mut found = Problems::default();
     let Listeners { addrs: listen, announced, secure } = listen(&document, hosts.folder, around, &mut found);
     let (placement, instances) = instances(&document, around, &mut found);
@@ -87,7 +88,8 @@ pub(super) fn resolve(
     hosts.builder.trust(proxies::trusted(&document.proxies, &document.listener, announced, &mut found));
     let addresses = Addresses { all: &listen, secure: &secure };
     let host_logs = std::mem::take(&mut hosts.logs);
-    let hosts = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
+    let (hosts, places) = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
+    let places = KeyPlaces { hosts: places, php_source: document.php.source.at.clone() };
     if hosts.is_none() && problems.is_empty() {
         found.push(&(text.main().len()..text.main().len()), "host", no_host(&document));
     }
@@ -104,7 +106,7 @@ pub(super) fn resolve(
     problems.append(&mut found.0);
     let hosts = hosts?;
     let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
-    Some(ServeOptions {
+    let options = ServeOptions {
         compression: compress::options(&document.compression),
         cgi,
         placement,
@@ -136,7 +138,8 @@ pub(super) fn resolve(
         wait_max: document.limits.wait_max.into(),
         limits,
         timeouts: document.timeouts.into(),
-    })
+    };
+    Some((options, places))
 }
 
 /// What PHP and CGI have in common.
@@ -361,8 +364,8 @@ pub(super) struct HostsMade<'f> {
     builder: HostsBuilder,
     /// The folder at which relative paths begin.
     folder: &'f Path,
-    /// The place of each host in the file, by host number.
-    places: Vec<usize>,
+    /// The places of each host in the file, by host number.
+    places: Vec<HostPlaces>,
     default: Option<Range<usize>>,
     /// The users of hosts' CGI programs, with their places in the file.
     cgi_users: Vec<(u32, Range<usize>)>,
@@ -455,7 +458,7 @@ impl<'f> HostsMade<'f> {
         let root = host.root.as_ref().map(|root| self.folder.join(&root.value));
         self.folders_of_routes(root.as_deref(), &folders, &mut rules);
         let id = self.builder.add(root.as_deref(), rules);
-        self.places.push(at.start);
+        self.places.push(HostPlaces::of(&host, at.start));
         self.secure(id, &HostTlsKeys::of(&host));
         self.logs.add(id, host.log.as_ref(), self.folder, &mut self.builder, &mut self.problems);
         for name in &host.names {
@@ -669,7 +672,7 @@ impl<'f> HostsMade<'f> {
         Some(text.value.as_str().into())
     }
 
-    /// The table of all hosts; `None` without a host.
+    /// The table of all hosts, `None` without a host, and the places of the hosts.
     fn finish(
         mut self,
         unknown: Unknown,
@@ -677,12 +680,12 @@ impl<'f> HostsMade<'f> {
         listeners: &Addresses<'_>,
         around: &Surroundings,
         problems: &mut Problems,
-    ) -> Option<Hosts> {
+    ) -> (Option<Hosts>, Vec<HostPlaces>) {
         problems.0.append(&mut self.problems.0);
         let HttpsMentions { certificate, required: https } = std::mem::take(&mut self.https);
         tls::refuse_one_half(certificate, https, listeners.secure, text.main().len(), problems);
         self.builder.set_https_port(listeners.secure.iter().find_map(ListenAddr::port));
-        let line_of = |places: &[usize], id: HostId| text.line_of(places[id.index()]);
+        let line_of = |places: &[HostPlaces], id: HostId| text.line_of(places[id.index()].at);
         for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
             let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
@@ -697,7 +700,7 @@ impl<'f> HostsMade<'f> {
             let line = line_of(&self.places, by);
             problems.push(&at, "host.names", format!("\"{name}\": the host at {line} has this name"));
         }
-        self.builder.build(unknown)
+        (self.builder.build(unknown), self.places)
     }
 }
 

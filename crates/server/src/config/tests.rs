@@ -20,6 +20,7 @@ mod compress;
 mod include;
 mod listeners;
 mod moved;
+mod places;
 mod proxies;
 mod routes;
 
@@ -411,7 +412,7 @@ fn programs_have_files_sent_out_of_named_folders() {
 #[test]
 fn a_folder_to_send_from_must_be_there() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n[host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n";
+    let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n[host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n[[listener]]\naddress = \"127.0.0.1:0\"\n";
     let file = folder.path().join("v.toml");
     std::fs::write(&file, text).unwrap();
     let options = take(&file, &text.to_owned().into(), &surroundings()).unwrap();

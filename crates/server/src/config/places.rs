@@ -1,0 +1,100 @@
+//! The places of keys in the file, for faults that only a look at the machine finds.
+//!
+//! A server does not keep places; `vermeil check` does, while it looks. Tested in
+//! `tests/places.rs`.
+
+use super::{
+    keys::{HostTable, RouteTable},
+    read::At,
+    report::{ConfigError, Problem},
+    sources::ConfigText,
+};
+use crate::hosts::HostId;
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// The places of some keys of a configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigPlaces {
+    file: PathBuf,
+    text: ConfigText,
+    keys: KeyPlaces,
+}
+
+/// The places in the text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyPlaces {
+    /// By host number.
+    pub(super) hosts: Vec<HostPlaces>,
+    /// `php.source`, if the key is written.
+    pub(super) php_source: Range<usize>,
+}
+
+/// The places of a host's keys.
+#[derive(Clone, Debug)]
+pub(super) struct HostPlaces {
+    /// The start of the host.
+    pub(super) at: usize,
+    root: Option<Range<usize>>,
+    routes: Vec<RoutePlaces>,
+}
+
+#[derive(Clone, Debug)]
+struct RoutePlaces {
+    at: Range<usize>,
+    prefix: Option<Range<usize>>,
+    to: Option<Range<usize>>,
+}
+
+/// A key with a known place. Routes are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlacedKey {
+    Root(HostId),
+    Route(HostId, usize),
+    RoutePrefix(HostId, usize),
+    RouteTarget(HostId, usize),
+    PhpSource,
+}
+
+impl HostPlaces {
+    pub(super) fn of(host: &HostTable, at: usize) -> Self {
+        let of = |At { value, at }: &At<RouteTable>| RoutePlaces {
+            at: at.clone(),
+            prefix: value.prefix.as_ref().map(|prefix| prefix.at.clone()),
+            to: value.to.as_ref().map(|to| to.at.clone()),
+        };
+        let root = host.root.as_ref().map(|root| root.at.clone());
+        Self { at, root, routes: host.route.iter().map(of).collect() }
+    }
+}
+
+impl ConfigPlaces {
+    pub(super) fn new(file: &Path, text: ConfigText, keys: KeyPlaces) -> Self {
+        Self { file: file.to_owned(), text, keys }
+    }
+
+    /// `what` behind the place and the name of `key`: `FILE:LINE:COLUMN: KEY: WHAT`.
+    pub(crate) fn tell(&self, key: PlacedKey, what: String) -> String {
+        let route = |id: HostId, number: usize| self.keys.hosts.get(id.index())?.routes.get(number);
+        let (at, name) = match key {
+            PlacedKey::Root(id) => {
+                (self.keys.hosts.get(id.index()).and_then(|host| host.root.clone()), "host.root")
+            }
+            PlacedKey::Route(id, number) => (route(id, number).map(|route| route.at.clone()), "host.route"),
+            PlacedKey::RoutePrefix(id, number) => {
+                let at = route(id, number).map(|route| route.prefix.as_ref().unwrap_or(&route.at).clone());
+                (at, "host.route.prefix")
+            }
+            PlacedKey::RouteTarget(id, number) => {
+                let at = route(id, number).map(|route| route.to.as_ref().unwrap_or(&route.at).clone());
+                (at, "host.route.to")
+            }
+            PlacedKey::PhpSource => (Some(self.keys.php_source.clone()), "php.source"),
+        };
+        let problem = |at| Problem { at, key: name.to_owned(), what: what.clone() };
+        let located = at.map(|at| ConfigError::new(&self.file, &self.text, vec![problem(at)]));
+        located.and_then(|located| located.lines().next()).unwrap_or(what)
+    }
+}

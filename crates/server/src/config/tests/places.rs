@@ -1,0 +1,106 @@
+//! Faults that `vermeil check` finds on the machine, each with the place of its key.
+
+use super::{super::take_with_places, surroundings};
+use crate::check::ServePlan;
+use std::fs;
+
+/// The warnings and the refusals of a configuration in a folder with the folder `site`, without the
+/// path of the file.
+fn found(text: &str) -> (Vec<String>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("site")).unwrap();
+    let file = folder.path().join("v.toml");
+    let text = text.replace("HERE", folder.path().to_str().unwrap());
+    let text = format!("{text}[[listener]]\naddress = \"127.0.0.1:0\"\n");
+    let (options, places) = take_with_places(&file, &text.into(), &surroundings()).unwrap();
+    let plan = ServePlan::new(&options).with_places(&places);
+    let begin = format!("{}/", folder.path().display());
+    let short = |lines: Vec<String>| lines.iter().map(|line| line.replace(&begin, "")).collect();
+    (short(plan.warnings()), short(plan.refusals()))
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    found(text).0
+}
+
+#[test]
+fn missing_root_of_each_host_has_its_place() {
+    let (warnings, refusals) =
+        found("[[host]]\nroot = \"gone\"\n[[host]]\nnames = [\"b\"]\nroot =   \"too\"\n");
+    assert_eq!(warnings, ["v.toml:5:10: host.root: b: cannot serve too: there is no such folder"]);
+    let why = "cannot serve gone: there is no such folder; make it, or name another as root";
+    assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
+}
+
+#[test]
+fn redirect_onto_itself_is_warned_of() {
+    let host = "[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n[[host.route]]\n";
+    let end = "clients never arrive; name another target";
+    for (route, is_endless) in [
+        ("path = \"/a\"\nto = \"/a\"", true),
+        ("path = \"/a\"\nto = \"/a?again\"", true),
+        ("path = \"/a\"\nto = \"http://a.example/a\"", true),
+        ("path = \"/a\"\nto = \"http://{host}/a\"", true),
+        ("prefix = \"/a\"\nto = \"/a/b{rest}\"", true),
+        ("prefix = \"/\"\nto = \"/index.html\"", true),
+        ("path = \"/a\"\nto = \"/b\"", false),
+        ("path = \"/a\"\nto = \"http://b.example/a\"", false),
+        ("path = \"/a\"\nto = \"https://a.example/a\"", false),
+        ("path = \"/a\"\nmethods = [\"POST\"]\nto = \"/a\"", false),
+    ] {
+        let text = format!("{host}{route}\naction = \"redirect\"\n");
+        let lone = warnings(&format!("[hosts]\nunknown = \"refuse\"\n{text}"));
+        let warned = lone.iter().any(|line| {
+            line.starts_with("v.toml:8:6: host.route.to: a.example: the redirect leads")
+                && line.ends_with(end)
+        });
+        assert_eq!(warned, is_endless, "{route}: {lone:?}");
+        assert_eq!(lone.len(), usize::from(is_endless), "{route}: {lone:?}");
+    }
+}
+
+#[test]
+fn route_behind_wider_route_is_warned_of() {
+    let deny = |part: &str| format!("[[host.route]]\n{part}\naction = \"deny\"\n");
+    let warned = |first: &str, second: &str| {
+        warnings(&format!("[[host]]\nroot = \"site\"\n{}{}", deny(first), deny(second)))
+    };
+    for (first, second, is_hidden) in [
+        ("prefix = \"/\"", "prefix = \"/a\"", true),
+        ("prefix = \"/\"", "suffix = \".x\"", true),
+        ("prefix = \"/a\"", "path = \"/a/b\"", true),
+        ("path = \"/a\"", "path = \"/a\"", true),
+        ("prefix = \"/a\"", "prefix = \"/ab\"", false),
+        ("prefix = \"/a\"", "prefix = \"/\"", false),
+        ("prefix = \"/\"\nmethods = [\"POST\"]", "prefix = \"/a\"", false),
+        ("prefix = \"/\"\nsuffix = \".x\"", "prefix = \"/a\"", false),
+    ] {
+        let lines = warned(first, second);
+        assert_eq!(lines.len(), usize::from(is_hidden), "{first}, {second}: {lines:?}");
+        let begin = "v.toml:6:1: host.route: the default host: no request reaches route 2, because route 1 ";
+        assert!(lines.iter().all(|line| line.starts_with(begin)), "{lines:?}");
+    }
+    let rewrite = "[[host.route]]\nprefix = \"/b\"\naction = \"rewrite\"\nto = \"/a\"\n";
+    let text =
+        format!("[[host]]\nroot = \"site\"\n{}{rewrite}{}", deny("path = \"/c\""), deny("path = \"/c\""));
+    assert_eq!(warnings(&text), <[String; 0]>::default(), "a rewrite leads past the first route");
+}
+
+#[test]
+fn missing_folder_of_programs_is_warned_of() {
+    let text = "[[host]]\nroot = \"site\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n\
+                [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\n";
+    let why = "there are no programs, because site/cgi-bin is missing; make it, or name another prefix";
+    assert_eq!(warnings(text), [format!("v.toml:4:10: host.route.prefix: the default host: {why}")]);
+}
+
+#[test]
+fn missing_socket_of_php_is_warned_of() {
+    let text = "[php]\nsource = \"unix:HERE/NAME\"\n[[host]]\nroot = \"site\"\nphp = true\n";
+    for (name, why) in [("gone", "there is no such socket"), ("site", "it is no socket")] {
+        let expected = format!(
+            "v.toml:2:10: php.source: PHP does not answer at {name}: {why}; start the pool, or name its socket"
+        );
+        assert_eq!(warnings(&text.replace("NAME", name)), [expected]);
+    }
+}
