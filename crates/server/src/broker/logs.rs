@@ -72,11 +72,14 @@ impl ConfiguredLogs {
         }
         let is_new_period = rotation.every.is_some()
             && before.is_none_or(|before| rotation.period(now) > rotation.period(*before));
-        if !is_new_period && !rotation.is_full(std::fs::symlink_metadata(path)?.len()) {
+        if !is_new_period && !rotation.is_full(std::fs::metadata(path)?.len()) {
             return Err(io::Error::other("it is not large enough for a rotation"));
         }
         let is_rotated = rotate(path, file, rotation.kept)?;
-        self.rotated.insert(path.to_owned(), now);
+        // After an attempt in vain the next one may follow, because the other process may fail.
+        if is_rotated {
+            self.rotated.insert(path.to_owned(), now);
+        }
         Ok(is_rotated)
     }
 }

@@ -271,7 +271,11 @@ impl Compressor {
             }
             match piece.coder {
                 Some(next) => coder = next,
-                None => return Some(CodedContent::Shorter(made.into())),
+                None => {
+                    // The cache counts the length, and the buffer may be much larger.
+                    made.shrink_to_fit();
+                    return Some(CodedContent::Shorter(made.into()));
+                }
             }
             at = next;
         }

@@ -46,6 +46,11 @@ impl AllowedCoding {
         Some(Self { rules, coding })
     }
 
+    /// Whether the client takes a coding that the rules have.
+    pub(super) fn has_coding(&self) -> bool {
+        self.coding != Choice::Identity
+    }
+
     /// The coding of an answer with `head`.
     pub(super) fn of_answer(&self, head: &ResponseHead) -> AnswerCoding {
         if head.status == 304 {
@@ -114,18 +119,32 @@ pub(super) fn say_varying(head: &mut ResponseHead) {
     }
 }
 
+/// Makes the tag of a 304 weak, as [`say_coded`] made the tag of the answer that the client has.
+pub(super) fn weaken_tag(head: &mut ResponseHead) {
+    let mut made = Vec::with_capacity(head.lines.len() + 2);
+    lines(head).for_each(|line| push_weakened(line, &mut made));
+    head.lines = made;
+}
+
+/// Appends a line, with a weak tag if the line is a strong tag.
+fn push_weakened(line: &[u8], made: &mut Vec<u8>) {
+    match field(line) {
+        (name, value) if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") => {
+            for piece in [b"ETag: W/", value, b"\r\n"] {
+                made.extend_from_slice(piece);
+            }
+        }
+        _ => made.extend_from_slice(line),
+    }
+}
+
 /// Says in `head` that the content has a coding. A strong tag becomes weak, because the tag names
 /// the content without a coding. Ranges of the program are ranges without a coding.
 pub(super) fn say_coded(head: &mut ResponseHead, coding: Choice) {
     let mut made = Vec::with_capacity(head.lines.len() + 64);
     for line in lines(head) {
-        let (name, value) = field(line);
-        if name.eq_ignore_ascii_case(b"etag") && !value.starts_with(b"W/") {
-            for piece in [b"ETag: W/", value, b"\r\n"] {
-                made.extend_from_slice(piece);
-            }
-        } else if !name.eq_ignore_ascii_case(b"accept-ranges") {
-            made.extend_from_slice(line);
+        if !field(line).0.eq_ignore_ascii_case(b"accept-ranges") {
+            push_weakened(line, &mut made);
         }
     }
     if let Some(name) = coding.content_encoding() {
@@ -266,6 +285,11 @@ mod tests {
             "Content-Type: text/html\nETag: W/\"a\"\nX: y\nVary: Accept-Encoding\nContent-Encoding: br\n"
         );
         let mut weak = head(200, None, "etag: W/\"a\"\n");
+        weaken_tag(&mut coded);
+        assert!(text(&coded).contains("ETag: W/\"a\"\n"), "a weak tag stays");
+        let mut revalidated = head(304, None, "ETag: \"a\"\nX: y\n");
+        weaken_tag(&mut revalidated);
+        assert_eq!(text(&revalidated), "ETag: W/\"a\"\nX: y\n");
         say_coded(&mut weak, Choice::Gzip);
         assert_eq!(text(&weak), "etag: W/\"a\"\nContent-Encoding: gzip\n");
     }

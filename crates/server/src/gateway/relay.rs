@@ -320,6 +320,9 @@ impl<R: ProgramReader> Pump<'_, R> {
             AnswerCoding::None => return Ok(None),
             AnswerCoding::Identity => {
                 coding::say_varying(head);
+                if head.status == 304 && allowed.has_coding() {
+                    coding::weaken_tag(head);
+                }
                 return Ok(None);
             }
             AnswerCoding::Coded(plan) => plan,

@@ -4,7 +4,7 @@
 //! each path in one piece. At the bound, the file that was unused for the longest time is closed,
 //! and opened again for its next line. A file that cannot be written loses its lines, which are
 //! counted, because the lines of other hosts must not wait for a single host. Leaves out the common
-//! log (`writer.rs`). Tested in `tests.rs` and through the binary
+//! log (`writer.rs`). Tested below, in `tests.rs` and through the binary
 //! (`crates/cli/tests/e2e/host_logs.rs`).
 
 use super::named::{LogFolder, NamedFile};
@@ -157,5 +157,34 @@ impl HostFile {
 
     fn unwritten_lines(&self) -> u64 {
         self.text.iter().filter(|byte| **byte == b'\n').count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{named::OwnAccess, rotation::Rotation};
+    use std::sync::Arc;
+
+    /// Regression: each opening put a rotation off for two seconds, so files that were closed for
+    /// others between their lines grew without bound.
+    #[test]
+    fn file_that_was_closed_for_another_is_rotated() {
+        let site = tempfile::tempdir().expect("a folder");
+        let rotation = Rotation { bytes: Some(40), every: None, kept: 3 };
+        let folder = LogFolder { access: Arc::new(OwnAccess), rotation: Some(rotation) };
+        let mut files = HostFiles::new(folder, 1, Duration::from_secs(1));
+        let (notices, paths) = (Notices::kept(), [site.path().join("a"), site.path().join("b")]);
+        for _ in 0..3 {
+            for path in &paths {
+                files.line(path, &notices).extend_from_slice(&[b'x'; 50]);
+                assert_eq!(files.write(&notices).dropped, 0);
+            }
+        }
+        for path in &paths {
+            let length = std::fs::metadata(path).expect("the file is there").len();
+            assert!(length < 150, "{length} bytes in one file");
+            assert!(path.with_extension("1").exists(), "{} is rotated", path.display());
+        }
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct NamedFile {
     pub(super) open: Option<LogFile>,
     /// The period of the oldest lines in the file.
     period: Option<u64>,
-    /// The last opening, or the last attempt to rotate.
+    /// The last opening of a file in the place of another, or the last attempt to rotate.
     settled: Instant,
     move_checked: Instant,
 }
@@ -81,15 +81,19 @@ impl NamedFile {
     pub(super) fn new(path: &Path, folder: LogFolder) -> Self {
         let now = Instant::now();
         let path = path.to_owned();
-        Self { path, folder, open: None, period: None, settled: now, move_checked: now }
+        // A file that was closed for others may be due at its first line.
+        let settled = now.checked_sub(ROTATION_GAP).unwrap_or(now);
+        Self { path, folder, open: None, period: None, settled, move_checked: now }
     }
 
     /// Opens the path again. On failure the old file stays.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         let file = LogFile::new(self.folder.access.open(&self.path)?)?;
         self.period = self.folder.rotation.and_then(|rotation| rotation.period(file.last_written()));
-        self.open = Some(file);
-        self.settled = Instant::now();
+        // Another process may have rotated the file a moment ago.
+        if self.open.replace(file).is_some() {
+            self.settled = Instant::now();
+        }
         Ok(())
     }
 
