@@ -60,7 +60,7 @@ fn counts(text: &mut String, record: &Record) {
     );
     let (made, reopened) = record.connections;
     let again = if reopened > 0 {
-        format!("   ({} closed by the server while idle)", grouped(reopened))
+        format!("   ({} reopened after the server closed a connection)", grouped(reopened))
     } else {
         String::new()
     };
