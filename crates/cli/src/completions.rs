@@ -4,7 +4,7 @@
 
 use crate::{Exit, command, print};
 use clap::{Args, ValueEnum};
-use clap_complete::{Shell, generate, generate_to};
+use clap_complete::{Generator as _, Shell, generate};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,7 @@ pub(crate) struct CompletionsArgs {
 
 impl CompletionsArgs {
     pub(crate) fn run(self) -> Exit {
-        let mut text = Vec::new();
-        generate(self.shell, &mut command(), PROGRAM, &mut text);
-        print::result(&String::from_utf8_lossy(&text))
+        print::result(&String::from_utf8_lossy(&text(self.shell)))
     }
 }
 
@@ -31,6 +29,16 @@ impl CompletionsArgs {
 /// # Errors
 /// A file cannot be written.
 pub fn completions(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let write = |&shell: &Shell| generate_to(shell, &mut command(), PROGRAM, dir);
+    let write = |&shell: &Shell| {
+        let path = dir.join(shell.file_name(PROGRAM));
+        vermeil_io::output::write(&path, text(shell))?;
+        Ok(path)
+    };
     Shell::value_variants().iter().map(write).collect()
+}
+
+fn text(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    generate(shell, &mut command(), PROGRAM, &mut text);
+    text
 }

@@ -10,6 +10,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use vermeil_io::output::Output;
 
 use crate::ProfileError;
 use crate::perf::Trigger;
@@ -207,7 +208,7 @@ impl Writer {
     /// Begins a file.
     pub(crate) fn create(path: &Path, origin: &Origin) -> Result<Self, ProfileError> {
         let failure = |source| ProfileError::File { path: path.to_owned(), action: "create", source };
-        let file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(failure)?);
+        let file = BufWriter::with_capacity(256 << 10, Output::replace().open(path).map_err(failure)?);
         let mut writer = Self { file, body: Vec::new(), whole: 0 };
         writer.begin(origin).map_err(failure)?;
         Ok(writer)
@@ -247,7 +248,7 @@ impl Writer {
 /// Adds the work to a recording that has ended.
 pub(crate) fn append_work(path: &Path, work: &Work) -> Result<(), ProfileError> {
     let failure = |source| ProfileError::File { path: path.to_owned(), action: "write", source };
-    let file = File::options().append(true).open(path).map_err(failure)?;
+    let file = Output::append().open(path).map_err(failure)?;
     let mut writer = Writer { file: BufWriter::new(file), body: Vec::new(), whole: 0 };
     writer.write(&FileRecord::Work(work.clone())).and_then(|()| writer.flush()).map_err(failure)
 }

@@ -7,7 +7,6 @@
 //! Tested below and in `tests/scale.rs`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
+use vermeil_io::output::make_folders;
 
 use crate::format::{Work, append_work};
 use crate::gain::{CostComparison, CostedRun, compare};
@@ -220,7 +220,7 @@ fn run(
 ) -> Result<Repetition, ProfileError> {
     let folder = plan.folder.join(format!("cpus-{count}"));
     let path = folder.join(format!("run-{block:02}.prof"));
-    fs::create_dir_all(&folder).map_err(|source| ProfileError::File {
+    make_folders(&folder).map_err(|source| ProfileError::File {
         path: folder.clone(),
         action: "create",
         source,

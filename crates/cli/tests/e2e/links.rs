@@ -95,14 +95,22 @@ fn is_superuser() -> bool {
 fn serve(site: &TestSite, arguments: &[&str]) {
     let mut command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup"]);
     command.args(arguments).arg(site.root());
+    serve_until_ready(command);
+}
+
+fn serve_until_ready(command: Command) {
     let process = TestProcess::spawn(command);
-    until("the server serves or has ended", || {
-        (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
-    });
+    until_served(&process);
     if !process.has_ended() {
         process.signal(Signal::TERM);
     }
     process.wait();
+}
+
+fn until_served(process: &TestProcess) {
+    until("the server serves or has ended", || {
+        (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
+    });
 }
 
 /// Runs a command to its end, which must not be a complaint about options.
@@ -111,54 +119,109 @@ fn run(mut command: Command) {
     assert_ne!(output.status.code(), Some(2), "{output:?}");
 }
 
+/// Loads a server for a moment.
+fn load(world: &LinksWorld, arguments: &[&str]) {
+    let server = TestServer::start(Io::Epoll, &world.site, &[]);
+    let url = format!("http://{}/", server.addr());
+    let mut command = vermeil(&["load", &url, "--duration", "100ms"]);
+    command.args(arguments);
+    run(command);
+}
+
+/// Makes one recording, in a folder of `folder`.
+fn scale(folder: &Path) {
+    let mut command = vermeil(&["scale", "--cores", "1", "--reps", "1", "--folder"]);
+    command.arg(folder).args(["--", "echo", "work", "1"]);
+    run(command);
+}
+
+/// A writer, which gets the path that leads through a planted link.
+type FileWriter = (&'static str, fn(&LinksWorld, &Path));
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+const SERVER_WRITERS: [FileWriter; 8] = [
+    ("--log", |world, path| serve(&world.site, &["--log", &text(path)])),
+    ("--trace", |world, path| serve(&world.site, &["--log", "off", "--trace", &text(path)])),
+    ("--control", |world, path| serve(&world.site, &["--log", "off", "--control", &text(path)])),
+    ("unix listener", |world, path| {
+        serve(&world.site, &["--log", "off", "--listen", &format!("unix:{}", text(path))]);
+    }),
+    ("instances --log", |world, path| {
+        let cores = ["--cores", "2", "--instances", "2"];
+        serve(&world.site, &[&cores[..], &["--log", &text(path)]].concat());
+    }),
+    ("log of a server without --user", |world, path| {
+        let root = text(&world.site.root());
+        let command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", &text(path), &root]);
+        let process = TestProcess::spawn(command);
+        until_served(&process);
+    }),
+    ("log after a reload", |world, path| {
+        let file = world.site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n");
+        let server = TestServer::of_file(&file);
+        let other = format!("log = \"{}\"", text(path));
+        let changed = fs::read_to_string(&file).unwrap().replace("log = \"off\"", &other);
+        fs::write(&file, changed).unwrap();
+        server.signal(Signal::HUP);
+        server.says("the configuration stays as it is");
+    }),
+    ("private folder and spool folder", |world, path| {
+        // Both are folders, so a link to a file leads nowhere. A link to a folder is the parent.
+        let folder = if path.parent().is_some_and(Path::is_symlink) { path.parent().unwrap() } else { path };
+        let spool = format!("spool_folder = \"{}\"", text(folder));
+        let top = format!("user = \"nobody:nogroup\"\n[php]\nuser = \"nobody\"\n{spool}\n");
+        let host = "[[host]]\nroot = \"site\"\nphp = true\n";
+        let file = world.site.configure(Io::Epoll, &format!("{top}{host}"));
+        for variable in ["TMPDIR", "RUNTIME_DIRECTORY"] {
+            let mut command = vermeil(&["serve", "--config", &text(&file)]);
+            command.env_remove("RUNTIME_DIRECTORY").env(variable, folder);
+            serve_until_ready(command);
+        }
+    }),
+];
+
+const COMMAND_WRITERS: [FileWriter; 10] = [
+    ("load --json", |world, path| load(world, &["--json", &text(path)])),
+    ("load --html", |world, path| load(world, &["--html", &text(path)])),
+    ("load files", |_, path| run(vermeil(&["load", "files", "webstone", &text(path)]))),
+    ("sim run --trace", |_, path| run(vermeil(&["sim", "run", "sfs", "--trace", &text(path)]))),
+    ("sim run --timeline", |_, path| run(vermeil(&["sim", "run", "sfs", "--timeline", &text(path)]))),
+    ("steer's state", |_, path| run(vermeil(&["steer", "undo", "--state", &text(path)]))),
+    ("profile record", |_, path| run(vermeil(&["profile", "record", "-o", &text(path), "--", "true"]))),
+    ("folder of scale", |_, path| scale(path)),
+    ("recording of scale", |world, path| {
+        // The link gets the name that the recording or its folder has.
+        let folder = world.site.outside("theirs/cpus-1");
+        if path.parent().is_some_and(Path::is_symlink) {
+            fs::rename(path.parent().unwrap(), folder).unwrap();
+        } else {
+            fs::create_dir(&folder).unwrap();
+            chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+            fs::rename(path, folder.join("run-01.prof")).unwrap();
+        }
+        scale(&world.site.outside("theirs"));
+    }),
+    ("man pages and completions", |_, path| {
+        let folder = path.parent().unwrap();
+        if !folder.is_symlink() {
+            fs::rename(path, folder.join("vermeil.1")).unwrap();
+            symlink(folder.join("vermeil.1"), folder.join("vermeil.bash")).unwrap();
+            lchown(folder.join("vermeil.bash"), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        assert!(vermeil_cli::man_pages(folder).is_err());
+        assert!(vermeil_cli::completions(folder).is_err());
+    }),
+];
+
 #[test]
 fn planted_links_lead_the_superuser_nowhere() {
     if !is_superuser() {
         return;
     }
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    type Writer<'a> = &'a dyn Fn(&LinksWorld, &Path);
-    let writers: [(&str, Writer<'_>); 12] = [
-        ("--log", &|world, path| serve(&world.site, &["--log", &text(path)])),
-        ("--trace", &|world, path| serve(&world.site, &["--log", "off", "--trace", &text(path)])),
-        ("--control", &|world, path| serve(&world.site, &["--log", "off", "--control", &text(path)])),
-        ("instances --log", &|world, path| {
-            let cores = ["--cores", "2", "--instances", "2"];
-            serve(&world.site, &[&cores[..], &["--log", &text(path)]].concat());
-        }),
-        ("log of a server without --user", &|world, path| {
-            let root = text(&world.site.root());
-            let command = vermeil(&["serve", "--listen", "127.0.0.1:0", "--log", &text(path), &root]);
-            let process = TestProcess::spawn(command);
-            until("the server serves or has ended", || {
-                (process.has_ended() || process.stderr().contains("\nvermeil: cores:")).then_some(())
-            });
-        }),
-        ("log after a reload", &|world, path| {
-            let file = world.site.configure(Io::Epoll, "[[host]]\nroot = \"site\"\n");
-            let server = TestServer::of_file(&file);
-            let other = format!("log = \"{}\"", text(path));
-            let changed = fs::read_to_string(&file).unwrap().replace("log = \"off\"", &other);
-            fs::write(&file, changed).unwrap();
-            server.signal(Signal::HUP);
-            server.says("the configuration stays as it is");
-        }),
-        ("load --json", &|world, path| {
-            let server = TestServer::start(Io::Epoll, &world.site, &[]);
-            let url = format!("http://{}/", server.addr());
-            run(vermeil(&["load", &url, "--duration", "100ms", "--json", &text(path)]));
-        }),
-        ("load --html", &|world, path| {
-            let server = TestServer::start(Io::Epoll, &world.site, &[]);
-            let url = format!("http://{}/", server.addr());
-            run(vermeil(&["load", &url, "--duration", "100ms", "--html", &text(path)]));
-        }),
-        ("load files", &|_, path| run(vermeil(&["load", "files", "webstone", &text(path)]))),
-        ("sim run --trace", &|_, path| run(vermeil(&["sim", "run", "sfs", "--trace", &text(path)]))),
-        ("sim run --timeline", &|_, path| run(vermeil(&["sim", "run", "sfs", "--timeline", &text(path)]))),
-        ("steer's state", &|_, path| run(vermeil(&["steer", "undo", "--state", &text(path)]))),
-    ];
-    for (name, write) in writers {
+    for (name, write) in SERVER_WRITERS.into_iter().chain(COMMAND_WRITERS) {
         for trick in TRICKS {
             let world = LinksWorld::new();
             let path = world.plant(trick);
