@@ -161,6 +161,37 @@ fn unusable_target_is_refused_with_reason() {
     assert!(stdout(&refused).contains("INVALID      not one good answer"), "{}", stdout(&refused));
 }
 
+/// A busy machine may make a run doubtful, which has a code of its own, so a case repeats until its
+/// run is valid.
+#[test]
+fn valid_run_that_misses_its_targets_ends_with_6() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page"), "content").unwrap();
+    // A page that is judged by its rate, and no rate is as high as the first.
+    let workload = folder.path().join("shop.toml");
+    let page = "[[page]]\nname = \"home\"\npath = \"/page\"\njudge = \"rate\"\n";
+    fs::write(&workload, format!("name = \"shop\"\n{page}")).unwrap();
+    let served = ServedFolder::start(folder.path());
+    let workload = workload.to_str().unwrap();
+    let run = ["load", workload, &served.url, "-c", "2", "-n", "200", "--json", "-"];
+    let held = ["--good-rate", "0", "--tolerable-rate", "0"];
+    let cases: [(&[&str], i32); 3] = [
+        (&["--good-rate", "18446744073709551615"], 6),
+        (&[&held[..], &["--fail-if", "good<1000000"]].concat(), 6),
+        (&[&held[..], &["--fail-if", "failed>0"]].concat(), 0),
+    ];
+    for (targets, code) in cases {
+        let valid = (0..100).find_map(|_| {
+            let output = output(&[&run[..], targets].concat());
+            let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("a record");
+            let is_valid = json["valid"].as_bool().expect("a verdict");
+            assert_eq!(output.status.code() == Some(5), !is_valid, "{targets:?}: {json}");
+            is_valid.then_some(output.status.code())
+        });
+        assert_eq!(valid, Some(Some(code)), "{targets:?}");
+    }
+}
+
 #[test]
 fn an_interrupt_ends_a_run_with_its_results() {
     let folder = tempfile::tempdir().unwrap();

@@ -260,3 +260,18 @@ fn connections_fit_the_limit_of_descriptors() {
     assert!(!server.stderr().contains("cannot accept"), "{server:?}");
     goes_on(&server);
 }
+
+/// Regression: a core that could not start left the server waiting for that core.
+#[test]
+fn server_without_enough_descriptors_ends_with_a_message() {
+    let site = TestSite::new();
+    for io in ["epoll", "auto"] {
+        let script = "ulimit -n 16; exec \"$0\" \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_vermeil"), "serve", "--log", "off", "--io", io]);
+        let output = command.args(["--listen", "127.0.0.1:0"]).arg(site.root()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{io}: {said}");
+        assert!(said.contains("Too many open files") && said.contains("limit of open files"), "{io}: {said}");
+    }
+}

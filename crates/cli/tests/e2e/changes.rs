@@ -3,8 +3,10 @@
 use crate::support::{
     ConnectionEnd, ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until,
 };
+use rustix::fs::{FallocateFlags, fallocate, statfs};
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::process::Command;
 
 on_both!(
     request_after_change_gets_new_content,
@@ -153,7 +155,7 @@ fn file_replaced_during_transfer_is_sent_unchanged(io: Io) {
 /// check.
 fn complete_answer_is_one_state_of_the_file(io: Io) {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 3] = [
+    let changes: [(&str, Change); 5] = [
         ("overwritten", |path| {
             let file = OpenOptions::new().write(true).open(path).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&file, &vec![b'N'; MIDDLE], 0).unwrap();
@@ -166,6 +168,27 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
         ("written at its end", |path| {
             let file = OpenOptions::new().write(true).open(path).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&file, b"N", MIDDLE as u64 - 1).unwrap();
+        }),
+        ("with a hole", |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if let Err(error) = fallocate(&file, flags, 0, MIDDLE as u64) {
+                eprintln!("SKIPPED: this file system makes no holes: {error}");
+            }
+        }),
+        ("overwritten by a mapping", |path| {
+            // The kernel does not move the time of such a file for a store to memory.
+            const TMPFS: i64 = 0x0102_1994;
+            if statfs(path).unwrap().f_type == TMPFS {
+                return eprintln!("SKIPPED: the file system is tmpfs");
+            }
+            let program = "import mmap, sys\n\
+                with open(sys.argv[1], 'r+b') as file:\n \
+                memory = mmap.mmap(file.fileno(), 0)\n \
+                memory[:] = b'N' * len(memory)\n";
+            if Command::new("python3").args(["-c", program]).arg(path).status().is_err() {
+                eprintln!("SKIPPED: no python3 to map a file with");
+            }
         }),
     ];
     let site = TestSite::new();

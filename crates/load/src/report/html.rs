@@ -341,6 +341,20 @@ mod tests {
         assert!(page.contains("<th>1: ") && page.contains("<th>2: ") && page.contains("class=\"bad\""));
     }
 
+    #[test]
+    fn trial_names_its_doubts_in_each_form() {
+        let mut record = sample("a search", 2000);
+        let trial =
+            TrialResult { users: 80, doubts: vec!["a core was <busy>".to_owned()], ..TrialResult::default() };
+        record.search = Some(SearchResult { users: 70, trials: vec![trial], ..SearchResult::default() });
+        let text = super::super::summary(&record);
+        assert!(text.contains("not to be trusted") && text.contains("because a core was <busy>"), "{text}");
+        let json = serde_json::to_string(&record).expect("a record is JSON");
+        assert!(json.contains("a core was <busy>"), "{json}");
+        let page = html(&[record]);
+        assert!(page.contains("not to be trusted: a core was &lt;busy&gt;"), "{page}");
+    }
+
     /// Regression: the sentence of the first run appeared for all runs.
     #[test]
     fn page_names_start_of_measured_times() {

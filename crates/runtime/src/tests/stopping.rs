@@ -235,8 +235,13 @@ fn panics_name_the_line_of_the_caller() {
     for wrong in wrong {
         assert!(planted(|| catch_unwind(AssertUnwindSafe(wrong)).is_err()));
     }
+    // Only a core's thread may not wait.
+    let awaited = handle.spawn(async {});
+    let on_core = handle
+        .spawn(async move { planted(|| catch_unwind(AssertUnwindSafe(|| drop(awaited.wait()))).is_err()) });
+    assert!(on_core.wait().expect("it caught the panic"));
     let places = PLACES.lock().expect("no panic under this lock");
-    assert_eq!(places.len(), 6);
+    assert_eq!(places.len(), 7);
     assert!(places.iter().all(|place| place.ends_with("tests/stopping.rs")), "{places:?}");
 }
 

@@ -19,6 +19,7 @@ on_usual! {
     child_writing_held_answer_keeps_cpu,
     each_bad_head_is_logged_with_request,
     half_closed_client_gets_its_answer,
+    request_of_each_client_that_leaves_has_one_line,
 }
 
 const END: u8 = 3;
@@ -287,4 +288,51 @@ fn half_closed_client_gets_its_answer(io: Io) {
         client.ends_silently();
     }
     server.stops_clean();
+}
+
+fn request_of_each_client_that_leaves_has_one_line(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for (index, stream) in listener.incoming().enumerate() {
+            let mut server = stream.expect("the server connects");
+            let Ok(id) = read_until(&mut server, PARAMS) else { continue };
+            if index == 1 {
+                let begun = record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nbegun");
+                server.write_all(&begun).expect("there is room");
+            }
+            held.push(server);
+            if tell.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    let php = format!("--php=unix:{}", socket.display());
+    let server = TestServer::start(io, &site, &["--log", "-", &php]);
+    let line = |words: &str| {
+        until(words, || server.stdout().contains(words).then_some(()));
+    };
+    let mut silent = server.client();
+    silent.ask("GET", "/x.php?silent", &[]);
+    told.recv().expect("the application runs");
+    drop(silent);
+    line("\"GET /x.php?silent HTTP/1.1\" 499 - ");
+    let mut amid = server.client();
+    amid.ask("GET", "/x.php?amid", &[]);
+    until("a part", || {
+        amid.receive_at_least(amid.received().len() + 1);
+        amid.received().ends_with(b"begun\r\n").then_some(())
+    });
+    drop(amid);
+    line("\"GET /x.php?amid HTTP/1.1\" 200 ");
+    let mut content = server.client();
+    content.send("POST /x.php?content HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1");
+    drop(content);
+    line("\"POST /x.php?content HTTP/1.1\" 499 - ");
+    server.stops_clean();
+    assert_eq!(server.stdout().lines().count(), 3, "{}", server.stdout());
 }
