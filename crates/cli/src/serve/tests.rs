@@ -280,3 +280,26 @@ fn former_option_names_its_successor() {
         assert!(error.contains(&format!("write --programs-{option}")), "{error}");
     }
 }
+
+#[test]
+fn reference_page_has_each_limit_with_an_option() {
+    let keys = vermeil_server::config::reference_page();
+    let (_, limits) = keys.split_once("\n## `[limits]`\n").unwrap();
+    let limits = limits.split("\n## ").next().unwrap();
+    let named = limits.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let options: Vec<String> = crate::command()
+        .find_subcommand("serve")
+        .unwrap()
+        .get_arguments()
+        .filter_map(|argument| argument.get_long().map(str::to_owned))
+        .collect();
+    let page = include_str!("../../../../docs/reference.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let mut checked = 0;
+    for option in named.map(|key| key.replace('_', "-")).filter(|option| options.contains(option)) {
+        let has_row = rows.iter().any(|row| row.contains(&format!("`--{option} ")));
+        assert!(has_row, "docs/reference.md has no row for --{option}");
+        checked += 1;
+    }
+    assert!(checked >= 12, "only {checked} limits with an option were found");
+}
