@@ -6,8 +6,8 @@
 //! it cannot drift. The other rules of the text and the house are reported together with these:
 //! overlong files and leftovers (`leftovers.rs`), lock-free files without a page (`protocols.rs`),
 //! import cycles between modules (`modules.rs`), long functions and wide structs (`shapes.rs`),
-//! paths that do not exist (`named_paths.rs`), types that share a name (`type_names.rs`) and the
-//! language (`prose.rs`).
+//! paths that do not exist (`named_paths.rs`), types that share a name (`type_names.rs`),
+//! measured tables without a commit (`measured.rs`) and the language (`prose.rs`).
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{CargoPackage, Workspace};
 use crate::{
-    guesses, invariants, leftovers, modules, named_paths, prose, protocols, shapes, type_names, unused,
+    guesses, invariants, leftovers, measured, modules, named_paths, prose, protocols, shapes, type_names,
+    unused,
 };
 
 /// Checks the workspace.
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(shapes::find(&workspace.root, &page)?);
     findings.extend(guesses::find(&workspace.root)?);
     findings.extend(named_paths::find(&workspace.root)?);
+    findings.extend(measured::find(&workspace.root)?);
     findings.extend(prose::find(&workspace.root)?);
     findings.extend(unused::find(&workspace.root)?);
     findings.extend(type_names::find(&workspace.root)?);

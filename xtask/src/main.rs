@@ -16,6 +16,7 @@ mod fuzz;
 mod guesses;
 mod invariants;
 mod leftovers;
+mod measured;
 mod modules;
 mod named_paths;
 mod numa;
