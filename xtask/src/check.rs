@@ -64,15 +64,25 @@ pub(crate) fn tests(root: &Path, arguments: &[&str], tally: &mut TestTally) -> R
     steps::run_tests(&mut command, tally, &mut std::io::stdout())
 }
 
-/// Compares the licences and sources of all dependencies with deny.toml, if cargo-deny is
-/// installed.
+/// Compares the licences, the sources and the known advisories of all dependencies with deny.toml,
+/// if cargo-deny is installed.
 fn licences(root: &Path) -> Result<()> {
     let is_installed = find_program("cargo-deny").is_some();
     if !is_installed {
         println!("skipped: cargo-deny is not installed (`cargo install cargo-deny --locked`)");
         return Ok(());
     }
-    let mut command = cargo();
-    command.args(["deny", "--offline", "check", "bans", "licenses", "sources"]).current_dir(root);
-    run_command(&mut command)
+    let deny = |arguments: &[&str]| {
+        let mut command = cargo();
+        command.arg("deny").args(arguments).current_dir(root);
+        command
+    };
+    run_command(&mut deny(&["--offline", "check", "bans", "licenses", "sources"]))?;
+    // Only the fetch needs the network, and a machine without network must pass the check.
+    let is_fetched = deny(&["fetch", "db"]).output().is_ok_and(|output| output.status.success());
+    if !is_fetched {
+        println!("skipped: advisories, because the advisory database could not be fetched");
+        return Ok(());
+    }
+    run_command(&mut deny(&["--offline", "check", "advisories"]))
 }
