@@ -1,7 +1,7 @@
 //! hyper on this runtime: an executor, a timer and a stream, behind the feature `hyper`.
 //!
 //! hyper needs only the traits of `hyper::rt` from a runtime, so its servers and clients run
-//! unchanged, and so do axum and tonic. A connection is a task on a color. `examples/axum.rs` is a
+//! unchanged, and so does axum. A connection is a task on a color. `examples/axum.rs` is a
 //! complete server. Leaves out HTTP, which stays hyper's. Tested in `tests/hyper.rs`, with hyper's
 //! client, curl and h2load as peers.
 //!
