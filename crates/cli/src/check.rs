@@ -23,8 +23,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
 ///
 /// Changes nothing, and binds each address only for a moment. Standard error has each error with
 /// file, line, column, key and cure. This includes errors that would keep a server from starting on
-/// this machine if this user started the server. Possible and future problems are reported there as warnings, not
-/// as errors.
+/// this machine if this user started the server. Possible and future problems are reported there
+/// as warnings, not as errors.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct CheckArgs {

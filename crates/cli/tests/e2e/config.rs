@@ -126,9 +126,9 @@ fn check_refuses_configurations_that_start_refuses() {
     let is_root = rustix::process::geteuid().is_root();
     let expected = [
         "warning: b.example: cannot run programs in ",
-        ": host.route.prefix: b.example: there are no programs, because ",
+        ":12:10: host.route.prefix: b.example: there are no programs, because ",
         ":6:8: host.root: cannot serve ",
-        ":15:8: host.root: cannot serve ",
+        ":18:8: host.root: cannot serve ",
         "cannot start PHP: /nonexistent is no php-fpm or php-cgi that can be executed; name another, with ",
         "cannot write the access log ",
         "cannot make the control socket ",

@@ -200,12 +200,13 @@ pub(super) fn user(named: Option<&At<String>>, key: &str, problems: &mut Problem
 /// Refuses CGI programs with the server's own user, because such a program could access every file
 /// and process of the server.
 pub(super) fn refuse_server_user(
-    server: &User,
+    server: Option<&User>,
     table: &CgiTable,
     cgi: &CgiOptions,
     hosts: &[(u32, Range<usize>)],
     problems: &mut Problems,
 ) {
+    let Some(server) = server else { return };
     let uid = server.identity().uid;
     let what = || format!("{server} is {}", Unfit::SERVER);
     if let (Some(At { at, .. }), Some(identity)) = (&table.user, &cgi.identity)

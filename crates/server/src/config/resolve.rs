@@ -98,9 +98,7 @@ pub(super) fn resolve(
     let gateway = gateway(&document, folder, &mut found);
     let cgi = programs::cgi(&document.cgi, &mut found);
     let shared_php = programs::php(&document.php, cpus.len(), around, &mut found);
-    if let Some(user) = &user {
-        programs::refuse_server_user(user, &document.cgi, &cgi, &cgi_users, &mut found);
-    }
+    programs::refuse_server_user(user.as_ref(), &document.cgi, &cgi, &cgi_users, &mut found);
     let log = logs::options(&document, folder, hosts.as_ref(), &mut found);
     host_logs.refuse_rotated_names(&log, &mut found);
     problems.append(&mut found.0);
@@ -464,8 +462,7 @@ impl<'f> HostsMade<'f> {
         for name in &host.names {
             self.name(id, name);
         }
-        let is_nameless = host.names.is_empty();
-        let is_bound = host.listen.is_some();
+        let (is_nameless, is_bound) = (host.names.is_empty(), host.listen.is_some());
         self.listens.extend(host.listen.map(|listen| HostListens { id, listen, is_nameless }));
         if host.default.value {
             if self.default.is_some() {

@@ -410,20 +410,6 @@ fn programs_have_files_sent_out_of_named_folders() {
 }
 
 #[test]
-fn a_folder_to_send_from_must_be_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n[host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n[[listener]]\naddress = \"127.0.0.1:0\"\n";
-    let file = folder.path().join("v.toml");
-    std::fs::write(&file, text).unwrap();
-    let options = take(&file, &text.to_owned().into(), &surroundings()).unwrap();
-    let here = folder.path().display();
-    let expected = [("gone", "there is no such folder"), ("v.toml", "it is no folder")].map(|(name, why)| {
-        format!("cannot have files of {here}/{name} sent: {why}; make it, or take it out of send")
-    });
-    assert_eq!(ServePlan::new(&options).refusals(), expected);
-}
-
-#[test]
 fn every_problem_is_reported_with_its_place() {
     let text = r#"
 corse = 2

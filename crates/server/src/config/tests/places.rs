@@ -12,6 +12,7 @@ fn found(text: &str) -> (Vec<String>, Vec<String>) {
     let file = folder.path().join("v.toml");
     let text = text.replace("HERE", folder.path().to_str().unwrap());
     let text = format!("{text}[[listener]]\naddress = \"127.0.0.1:0\"\n");
+    fs::write(&file, &text).unwrap();
     let (options, places) = take_with_places(&file, &text.into(), &surroundings()).unwrap();
     let plan = ServePlan::new(&options).with_places(&places);
     let begin = format!("{}/", folder.path().display());
@@ -103,4 +104,15 @@ fn missing_socket_of_php_is_warned_of() {
         );
         assert_eq!(warnings(&text.replace("NAME", name)), [expected]);
     }
+}
+
+#[test]
+fn folder_to_send_from_must_be_there() {
+    let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n\
+                [host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n";
+    let refused = |name: &str, why: &str| {
+        format!("cannot have files of {name} sent: {why}; make it, or take it out of send")
+    };
+    let expected = [refused("gone", "there is no such folder"), refused("v.toml", "it is no folder")];
+    assert_eq!(found(text).1, expected);
 }
