@@ -94,6 +94,30 @@ fn session_requests_pages_and_their_embedded_files() {
     assert!(total.connections <= 20);
 }
 
+/// The server takes each second request of a connection, then resets or closes the connection.
+#[test]
+fn page_that_was_accepted_and_cut_off_has_failed() {
+    const LATER: Duration = Duration::from_millis(30);
+    const PAGES: u64 = 40;
+    let text =
+        "name = \"one\"\nconnections = 1\n[[page]]\nname = \"home\"\npath = \"/\"\nnext = { home = 0.9 }\n";
+    for act in [|| Act::ResetAfter(LATER), || Act::CloseAfter(LATER)] {
+        for method in ["GET", "POST"] {
+            let server = PlantedServer::start(move |seen| match seen.on_connection {
+                1 => act(),
+                _ => Act::Send(answer(200, "x")),
+            });
+            let mut plan = plan(&server, Model::from_toml(text).unwrap(), 4, PAGES);
+            plan.request = LoadRequest::default().method(method).unwrap();
+            let total = run(&plan).total;
+            let failed = total.faults_of(Fault::Reset);
+            assert!(failed > 0 && total.good + failed == PAGES, "{method}: {failed} failed");
+            assert_eq!((total.reopened, total.repeated), (0, 0), "{method}");
+            assert_eq!(server.requests() as u64, PAGES, "{method}: each request was sent once");
+        }
+    }
+}
+
 #[test]
 fn failed_page_has_no_think_time() {
     let server = PlantedServer::start(|seen| Act::Send(shop(seen)));
