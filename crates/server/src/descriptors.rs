@@ -39,7 +39,7 @@ pub(crate) fn shortage(options: &ServeOptions) -> Option<String> {
     let needed = (OF_A_START + of_programs + cores * (OF_A_CORE + OF_A_SOCKET * listeners)) as u64;
     (limit < needed).then(|| {
         format!(
-            "cannot start with at most {limit} open files: {needed} are needed for {cores} cores with {listeners} listeners; raise the hard limit with LimitNOFILE= or ulimit -Hn"
+            "cannot start with at most {limit} open files: this start needs {needed} (cores: {cores}, listeners: {listeners}); raise the hard limit with LimitNOFILE= or ulimit -Hn"
         )
     })
 }

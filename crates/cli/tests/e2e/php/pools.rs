@@ -87,7 +87,7 @@ fn each_host_has_its_user(io: Io) {
         pids.push(words[2].to_owned());
     }
     status_has(&server, "php pools of hosts: 2 of 2 running");
-    status_has(&server, "  daemon: running, started once; 0 of 2 children busy");
+    status_has(&server, "  daemon (b): running, started once; 0 of 2 children busy");
     server.stops_clean();
     pids.iter().for_each(|pid| assert!(is_gone(pid)));
 }
@@ -128,7 +128,7 @@ fn idle_pool_stops_and_starts_again(io: Io) {
         });
         let last = answers.last().expect("eight").clone();
         until("the pool has ended", || is_gone(&last).then_some(()));
-        status_has(&server, "the server's user: stopped, started");
+        status_has(&server, "the server's user (a): stopped, started");
         seen.extend(answers);
     }
     seen.sort();
