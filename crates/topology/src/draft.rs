@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::CpuId;
-use crate::machine::{CAPACITY_MAX, DISTANCE_LOCAL, DISTANCE_REMOTE};
+use crate::machine::{CAPACITY_MAX, DISTANCE_LOCAL, DISTANCE_REMOTE, NODES_MAX};
 use crate::{
     Cache, CacheKind, CoreClass, CoreId, CpuSet, Machine, Node, NodeId, Package, PhysicalCore, Pu,
     TopologyError,
@@ -40,6 +40,10 @@ impl Draft {
     pub(crate) fn finish(mut self) -> Result<Machine, TopologyError> {
         if self.cpus.is_empty() {
             return Err(TopologyError::NoCpu);
+        }
+        // Before the distances, whose number is the square.
+        if self.nodes.len() > NODES_MAX {
+            return Err(TopologyError::ManyNodes { nodes: self.nodes.len() });
         }
         self.settle_nodes();
         self.settle_cores();

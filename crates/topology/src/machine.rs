@@ -82,6 +82,10 @@ pub struct PhysicalCore {
     pub capacity: u32,
 }
 
+/// Maximum number of memory nodes: the largest number with which a mainline kernel can be built
+/// (`NODES_SHIFT`).
+pub(crate) const NODES_MAX: usize = 1024;
+
 /// The capacity of a machine's fastest core (`SCHED_CAPACITY_SCALE` in the kernel).
 pub const CAPACITY_MAX: u32 = 1024;
 

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::draft::Draft;
+use crate::machine::NODES_MAX;
 use crate::{
     CPUS_MAX, Cache, CacheKind, CpuId, CpuSet, Machine, Node, NodeId, Package, PackageId, PhysicalCore,
     TopologyError,
@@ -112,9 +113,17 @@ fn settle(items: Vec<SyntaxItem>, end: usize) -> Result<(Vec<Level>, Vec<Level>)
     let counted = items.iter().filter(|item| !item.attached).count();
     let mut names = names_of(&items, counted, end)?.into_iter();
     let (mut levels, mut attached, mut total) = (Vec::<Level>::new(), Vec::new(), 1_usize);
+    let mut nodes = 0;
     for item in items {
         let SyntaxItem { at, count, attributes, .. } = item;
         if item.attached {
+            nodes += total;
+            if nodes > NODES_MAX {
+                return Err(SyntaxFault::at(
+                    at,
+                    format!("more than {NODES_MAX} memory nodes; Linux numbers no more, so take fewer"),
+                ));
+            }
             attached.push(Level { kind: LevelKind::Node, total, attributes });
             continue;
         }

@@ -78,6 +78,19 @@ fn errors_name_the_column_and_the_nearest_word() {
     }
 }
 
+/// Regression: the distances of 28,224 nodes took more than a gigabyte.
+#[test]
+fn many_nodes_are_refused() {
+    for (text, expected) in [
+        ("04 6 1 7 6 1 7 [no][no][no][no]", "more than 1024 memory nodes"),
+        ("node:2048 pu:1", "2048 memory nodes"),
+    ] {
+        let said = parse(text).expect_err("so many nodes are refused").to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(parse("node:1024 pu:1").expect("the largest machine").nodes.len(), 1024);
+}
+
 fn description() -> impl Strategy<Value = (String, usize)> {
     let names = ["pack", "node", "l3", "l2", "l1d", "core"];
     let counts = prop::collection::vec(prop::option::of(1..5_usize), names.len());
