@@ -133,10 +133,16 @@ fn cut_recording_is_read_and_marked() {
     let Some(_) = recorded(&options(command(&["none", "1", "0.4"]), &path)) else { return };
     let whole = read(&path).samples.len();
     let bytes = fs::read(&path).unwrap();
-    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    let profile = read(&path);
+    // The share of the names behind the samples depends on the number of samples.
+    let cut_to = |length: usize| {
+        fs::write(&path, &bytes[..length]).unwrap();
+        read(&path)
+    };
+    let mut profiles = (1..64).rev().map(|part| cut_to(bytes.len() * part / 64));
+    let profile = profiles.find(|profile| profile.samples.len() < whole);
+    let profile = profile.expect("a cut before the last sample");
     assert!(profile.cut.is_some());
-    assert!(!profile.samples.is_empty() && profile.samples.len() < whole);
+    assert!(!profile.samples.is_empty());
     assert!(text(&profile).contains("INCOMPLETE"), "{}", text(&profile));
     // The names came last in the file, so they are looked up again.
     assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
