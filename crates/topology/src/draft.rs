@@ -43,7 +43,7 @@ impl Draft {
         }
         // Before the distances, whose number is the square.
         if self.nodes.len() > NODES_MAX {
-            return Err(TopologyError::ManyNodes { nodes: self.nodes.len() });
+            return Err(TopologyError::ManyNodes { nodes: self.nodes.len(), max: NODES_MAX });
         }
         self.settle_nodes();
         self.settle_cores();

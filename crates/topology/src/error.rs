@@ -3,7 +3,6 @@
 //! Leaves out data that is merely missing on this machine (a virtual machine without cache files is
 //! no error). Messages are pinned in the tests of the parsers.
 
-use crate::machine::NODES_MAX;
 use std::path::PathBuf;
 
 /// The reason why a machine could not be read, or why cpus could not be chosen.
@@ -54,12 +53,12 @@ pub enum TopologyError {
     #[error("the machine description has no online cpu; a machine needs at least one")]
     NoCpu,
     /// The description has more memory nodes than Linux numbers.
-    #[error(
-        "the machine description has {nodes} memory nodes, and Linux numbers at most {NODES_MAX}; take fewer"
-    )]
+    #[error("the machine description has {nodes} memory nodes, and Linux numbers at most {max}; take fewer")]
     ManyNodes {
         /// The number in the description.
         nodes: usize,
+        /// The largest number.
+        max: usize,
     },
     /// The requested cores are not available.
     #[error("--cores {asked}: {problem}")]

@@ -272,6 +272,9 @@ fn server_without_enough_descriptors_ends_with_a_message() {
         let output = command.args(["--listen", "127.0.0.1:0"]).arg(site.root()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{io}: {said}");
-        assert!(said.contains("at most 16 open files") && said.contains("raise the hard limit"), "{io}: {said}");
+        assert!(
+            said.contains("at most 16 open files") && said.contains("raise the hard limit"),
+            "{io}: {said}"
+        );
     }
 }
