@@ -98,48 +98,6 @@ fn spawner(server: &TestServer) -> u32 {
     until("the keeper has a spawner", || children(keeper).into_iter().next())
 }
 
-/// The next answer, with a length or in chunks; no request may follow an answer in chunks.
-#[track_caller]
-pub(crate) fn read(client: &mut TestClient) -> Response {
-    let mut seen = 1;
-    loop {
-        client.receive_at_least(seen);
-        let received = client.received();
-        seen = received.len() + 1;
-        let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        let head = std::str::from_utf8(&received[..end]).expect("text");
-        if !head.contains("\r\nTransfer-Encoding: chunked") {
-            return client.read(ExpectedContent::Follows);
-        }
-        let Some(body) = dechunked(&received[end + 4..]) else { continue };
-        let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.get(9..12)?.parse().ok()).expect("a status");
-        let field = |line: &str| {
-            line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-        };
-        let fields = lines.filter_map(field).collect();
-        client.discard();
-        return Response { status, fields, body };
-    }
-}
-
-/// The content of chunks, if all are there.
-pub(crate) fn dechunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
-    let mut content = Vec::new();
-    loop {
-        let line = chunks.windows(2).position(|two| two == b"\r\n")?;
-        let size = std::str::from_utf8(&chunks[..line]).expect("text");
-        let size = usize::from_str_radix(size, 16).expect("a number");
-        let rest = chunks.get(line + 2 + size + 2..)?;
-        if size == 0 {
-            assert!(rest.is_empty(), "nothing was asked behind it");
-            return Some(content);
-        }
-        content.extend_from_slice(&chunks[line + 2..line + 2 + size]);
-        chunks = rest;
-    }
-}
-
 #[track_caller]
 fn get(client: &mut TestClient, target: &str) -> Response {
     request(client, "GET", target)
@@ -148,7 +106,7 @@ fn get(client: &mut TestClient, target: &str) -> Response {
 #[track_caller]
 fn request(client: &mut TestClient, method: &str, target: &str) -> Response {
     client.ask(method, target, &[]);
-    read(client)
+    client.read(ExpectedContent::Follows)
 }
 
 fn documents(io: Io) {
@@ -189,7 +147,7 @@ fn every_variable(io: Io) {
         "POST /cgi-bin/env/more%20path?a=b&c HTTP/1.1\r\nHost: example.org:8080\r\nContent-Type: text/x\r\n\
          Content-Length: 3\r\nX-Some-Thing: 1\r\nX_Some_Thing: 2\r\nProxy: evil\r\nCookie: a=1\r\n\r\nabc",
     );
-    let response = read(&mut client);
+    let response = client.read(ExpectedContent::Follows);
     let root = site.root().canonicalize().expect("it is there");
     let root = root.to_str().expect("text");
     let found = variables(&response);
@@ -263,15 +221,19 @@ fn contents_arrive(io: Io) {
         let content = noise(bytes as u64, bytes);
         client.send(format!("POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nContent-Length: {bytes}\r\n\r\n"));
         client.send(&content);
-        let response = read(&mut client).body;
+        let response = client.read(ExpectedContent::Follows).body;
         assert!(response == content, "{bytes} bytes: {} came back", response.len());
     }
     client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.send("3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n");
-    assert_eq!(read(&mut client).text(), "abcdefg", "counted for the program");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "abcdefg", "counted for the program");
     client.send("POST /cgi-bin/deaf HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n");
     client.send(noise(1, 200_000));
-    assert_eq!(read(&mut client).text(), "deaf\n", "what it does not read holds nobody up");
+    assert_eq!(
+        client.read(ExpectedContent::Follows).text(),
+        "deaf\n",
+        "what it does not read holds nobody up"
+    );
     assert_eq!(get(&mut client, "/index.html").status, 200);
 }
 
@@ -284,7 +246,7 @@ fn contents_that_do_not_come_are_408(io: Io) {
     let head = "POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n1";
     let mut silent = server.client();
     silent.send(head);
-    assert_eq!(read(&mut silent).status, 408);
+    assert_eq!(silent.read(ExpectedContent::Follows).status, 408);
     let mut dripping = server.client();
     dripping.send(head);
     until("a byte now and then is not enough", || {
@@ -293,7 +255,7 @@ fn contents_that_do_not_come_are_408(io: Io) {
         let _ = dripping.try_send("1");
         dripping.is_readable().then_some(())
     });
-    assert_eq!(read(&mut dripping).status, 408);
+    assert_eq!(dripping.read(ExpectedContent::Follows).status, 408);
     assert_eq!(get(&mut server.client(), "/index.html").status, 200);
 }
 
@@ -310,14 +272,14 @@ fn answers_stream_and_large_ones_arrive(io: Io) {
     let server = serve(io, &site, &[]);
     let mut client = server.client();
     client.ask("GET", "/cgi-bin/big", &[]);
-    assert!(read(&mut client).body == noise(7, 5_000_000));
+    assert!(client.read(ExpectedContent::Follows).body == noise(7, 5_000_000));
     client.ask("GET", "/cgi-bin/slow", &[]);
     until("the first line is here before the second is written", || {
         client.receive_at_least(client.received().len() + 1);
         String::from_utf8_lossy(client.received()).contains("first\n").then_some(())
     });
     fs::write(&fifo, "go\n").expect("somebody reads it");
-    assert_eq!(read(&mut client).body, b"first\nsecond\n");
+    assert_eq!(client.read(ExpectedContent::Follows).body, b"first\nsecond\n");
 }
 
 fn redirects(io: Io) {
@@ -338,7 +300,7 @@ fn redirects(io: Io) {
     assert_eq!(get(&mut client, "/cgi-bin/file").text(), "a file\n");
     assert_eq!(get(&mut client, "/cgi-bin/other").text(), "from=other GET\n");
     client.send("POST /cgi-bin/other HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nxy");
-    assert_eq!(read(&mut client).text(), "from=other GET\n");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "from=other GET\n");
     let away = get(&mut client, "/cgi-bin/away");
     assert_eq!((away.status, away.field("location")), (302, "http://example.org/x"));
     let moved = get(&mut client, "/cgi-bin/moved");
@@ -459,7 +421,7 @@ fn programs_are_never_sent_as_files(io: Io) {
         let mut client = server.client();
         for fields in [&[][..], &["Range: bytes=0-9"], &["If-None-Match: \"x\""]] {
             client.ask("GET", target, fields);
-            let response = read(&mut client);
+            let response = client.read(ExpectedContent::Follows);
             assert!(!response.text().contains("#!/bin/sh"), "{target}: {response:?}");
         }
     }
@@ -563,7 +525,7 @@ fn a_host_has_its_bounds(io: Io) {
     }
     // Two requests run and three wait; the test cannot know which request was the sixth.
     let refused = until("one is refused", || clients.iter().position(TestClient::is_readable));
-    let refusal = read(&mut clients.swap_remove(refused));
+    let refusal = clients.swap_remove(refused).read(ExpectedContent::Follows);
     assert_eq!((refusal.status, refusal.field("retry-after")), (503, "1"));
     server.says("3 requests wait for it already");
     for client in &mut clients {
@@ -574,7 +536,7 @@ fn a_host_has_its_bounds(io: Io) {
             std::io::Write::write_all(&mut &file, b"go\n").expect("written");
             std::thread::park_timeout(std::time::Duration::from_millis(5));
         }
-        assert_eq!(read(client).text(), "done\n");
+        assert_eq!(client.read(ExpectedContent::Follows).text(), "done\n");
     }
     server.stops_clean();
 }
@@ -710,7 +672,7 @@ fn c_and_php(io: Io) {
     mode(&site.path("cgi-bin/info.php"), 0o755);
     let mut client = server.client();
     client.send("POST /cgi-bin/info.php?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
-    let response = read(&mut client);
+    let response = client.read(ExpectedContent::Follows);
     assert_eq!(response.status, 200);
     let cookies: Vec<_> = response.fields.iter().filter(|(name, _)| name == "set-cookie").collect();
     assert_eq!(cookies.len(), 2, "both of them: {cookies:?}");

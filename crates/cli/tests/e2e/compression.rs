@@ -1,10 +1,7 @@
 //! The key `compress`: files and answers of programs in each coding, with tags, conditions, ranges
 //! and bounds.
 
-use crate::{
-    cgi,
-    support::{ExpectedContent, Io, Response, TestServer, TestSite, noise, on_usual, until, until_or},
-};
+use crate::support::{ExpectedContent, Io, Response, TestServer, TestSite, noise, on_usual, until, until_or};
 use rustix::process::Signal;
 use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -404,7 +401,7 @@ fn programs_are_compressed(io: Io) {
             ("/cgi-bin/excess", &page(6, 9_000)[..5_000]),
         ] {
             client.ask("GET", target, fields);
-            let answer = cgi::read(&mut client);
+            let answer = client.read(ExpectedContent::Follows);
             assert_eq!((answer.status, answer.field("content-encoding")), (200, coding), "{target}");
             assert!(decoded(&answer) == content, "{target} {coding}");
             assert!(answer.body.len() < content.len() / 2, "{target} {coding} {}", answer.body.len());
@@ -462,7 +459,7 @@ fn program_fields_forbid_compression(io: Io) {
     let mut client = server.client();
     for target in ["coded", "fixed", "image", "untyped", "digest", "part"] {
         client.ask("GET", &format!("/cgi-bin/{target}"), &[&accept("gzip, br, zstd")]);
-        let answer = cgi::read(&mut client);
+        let answer = client.read(ExpectedContent::Follows);
         assert!(answer.body == body, "{target}");
         let expected = (target == "coded").then_some("x-own");
         assert_eq!((answer.get("content-encoding"), answer.get("vary")), (expected, None), "{target}");
@@ -504,7 +501,7 @@ fn each_event_of_a_stream_arrives_at_once(io: Io) {
             read.ok().map(|()| assert_eq!(&first, b"data: first\n\n"))
         });
         fs::write(&fifo, "go\n").expect("somebody reads it");
-        let whole = cgi::read(&mut client);
+        let whole = client.read(ExpectedContent::Follows);
         assert_eq!(decoded(&whole), b"data: first\n\ndata: second\n\n");
     }
 }
@@ -526,7 +523,7 @@ fn answers_beyond_bounds_go_as_they_are(io: Io) {
     let coding = |target: &str| {
         let mut client = server.client();
         client.ask("GET", target, &[&accept("gzip")]);
-        let answer = cgi::read(&mut client);
+        let answer = client.read(ExpectedContent::Follows);
         answer.get("content-encoding").map(str::to_owned)
     };
     assert_eq!(coding("/fits.txt").as_deref(), Some("gzip"));
@@ -540,7 +537,7 @@ fn answers_beyond_bounds_go_as_they_are(io: Io) {
     });
     assert_eq!(coding("/cgi-bin/page"), None);
     fs::write(&fifo, "go\n").expect("the script reads it");
-    assert!(decoded(&cgi::read(&mut waits)) == page(12, 5_000));
+    assert!(decoded(&waits.read(ExpectedContent::Follows)) == page(12, 5_000));
     until("there is room again", || coding("/cgi-bin/page"));
 }
 
@@ -645,13 +642,13 @@ fn php_answers_are_compressed(io: Io) {
     let rows: String = (0..4000).map(|row| format!("<p>row {row}</p>\n")).collect();
     for coding in NAMES {
         client.ask("GET", "/page.php", &[&accept(coding)]);
-        let answer = cgi::read(&mut client);
+        let answer = client.read(ExpectedContent::Follows);
         assert_eq!((answer.status, answer.field("content-encoding")), (200, coding));
         assert!(decoded(&answer) == rows.as_bytes());
         assert_eq!((answer.field("etag"), answer.field("vary")), ("W/\"p\"", "Accept-Encoding"));
     }
     client.ask("GET", "/own.php", &[&accept("zstd, gzip")]);
-    let own = cgi::read(&mut client);
+    let own = client.read(ExpectedContent::Follows);
     assert_eq!((own.field("content-encoding"), decoded(&own)), ("gzip", vec![b'x'; 5000]));
 }
 

@@ -70,24 +70,8 @@ fn of(server: &TestServer, host: &str, name: &str) -> String {
 /// The status of an answer, and its content.
 #[track_caller]
 fn ask(server: &TestServer, host: &str, name: &str) -> (u16, String) {
-    let mut client = server.client();
-    client.ask("GET", &format!("http://{host}/cgi-bin/{name}"), &["Connection: close"]);
-    client.read_to_end();
-    let answer = String::from_utf8(client.received().to_vec()).expect("UTF-8");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head[9..12].parse().expect("a status");
-    let is_chunked = head.contains("Transfer-Encoding: chunked");
-    (status, if is_chunked { dechunked(body) } else { body.to_owned() })
-}
-
-fn dechunked(mut rest: &str) -> String {
-    let mut whole = String::new();
-    while let Some((size, behind)) = rest.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).expect("a size");
-        whole.push_str(&behind[..size]);
-        rest = &behind[size + 2..];
-    }
-    whole
+    let response = server.client().get(&format!("http://{host}/cgi-bin/{name}"));
+    (response.status, response.text().to_owned())
 }
 
 fn each_host_has_its_user(io: Io) {

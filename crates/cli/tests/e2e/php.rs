@@ -17,7 +17,7 @@ mod pools;
 mod reload;
 mod routing;
 
-use crate::support::{ConnectionEnd, Io, TestClient, TestServer, TestSite};
+use crate::support::{ConnectionEnd, Io, TestClient, TestServer, TestSite, dechunked};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -94,26 +94,10 @@ fn whole(
     let head = String::from_utf8(received[..end].to_vec()).expect("ASCII");
     let body = &received[end..];
     if head.contains("Transfer-Encoding: chunked\r\n") {
-        return (head, unchunked(body));
+        let (content, length) = dechunked(body).expect("every chunk");
+        assert_eq!(length, body.len(), "nothing behind the end");
+        return (head, content);
     }
     assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
     (head, body.to_vec())
-}
-
-/// The content in chunks.
-#[track_caller]
-fn unchunked(mut rest: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let line = rest.windows(2).position(|two| two == b"\r\n").expect("a size");
-        let size = usize::from_str_radix(str::from_utf8(&rest[..line]).expect("digits"), 16).expect("a size");
-        let data = &rest[line + 2..];
-        body.extend_from_slice(&data[..size]);
-        assert_eq!(&data[size..size + 2], b"\r\n");
-        rest = &data[size + 2..];
-        if size == 0 {
-            assert!(rest.is_empty(), "nothing behind the end");
-            return body;
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Answers of programs that are corrected, reported or refused, and clients that close their
 //! sending side.
 
-use super::{get, mode, read, script, serve, site};
+use super::{get, mode, script, serve, site};
 use crate::support::{ConnectionEnd, ExpectedContent, Io, on_both};
 use std::{fs, process::Command};
 
@@ -123,11 +123,11 @@ fn half_closed_client_gets_its_answer(io: Io) {
     let mut at_once = server.client();
     at_once.ask("GET", "/cgi-bin/now", &[]);
     at_once.finish();
-    assert_eq!(read(&mut at_once).text(), "now");
+    assert_eq!(at_once.read(ExpectedContent::Follows).text(), "now");
     let mut bad = server.client();
     bad.ask("GET", "/cgi-bin/bad", &[]);
     bad.finish();
-    assert_eq!(read(&mut bad).status, 502);
+    assert_eq!(bad.read(ExpectedContent::Follows).status, 502);
     // After a request that the server answers at once, and with a request after it.
     let mut several = server.client();
     several.send(

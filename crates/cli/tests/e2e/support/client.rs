@@ -119,14 +119,13 @@ impl TestClient {
                 None => self.receive()?,
             }
         };
-        let end = start + head.content_bytes;
-        self.received.reserve(end.saturating_sub(self.received.len()));
-        while self.received.len() < end {
-            self.receive()?;
-        }
-        let rest = self.received.split_off(end);
-        let mut body = std::mem::replace(&mut self.received, rest);
-        body.drain(..start);
+        let (body, count) = loop {
+            match head.content(&self.received[start..]) {
+                Some(found) => break found,
+                None => self.receive()?,
+            }
+        };
+        self.received.drain(..start + count);
         self.answers += 1;
         Ok(head.with(body))
     }

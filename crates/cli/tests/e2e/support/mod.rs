@@ -13,7 +13,7 @@ mod site;
 mod stopped;
 
 pub(crate) use client::{ConnectionEnd, TestClient};
-pub(crate) use response::{ExpectedContent, Response};
+pub(crate) use response::{ExpectedContent, Response, dechunked};
 pub(crate) use server::{Io, TestProcess, TestServer, vermeil};
 pub(crate) use site::{TestSite, noise};
 pub(crate) use stopped::{StoppedThread, two_cpus};

@@ -15,11 +15,19 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
 }
 
-/// A head, and the length of its content.
+/// A head, and the framing of its content.
 pub(crate) struct TestHead {
     status: u16,
     fields: Vec<(String, String)>,
-    pub(crate) content_bytes: usize,
+    framing: Framing,
+}
+
+/// The framing of a content (RFC 9112, section 6).
+enum Framing {
+    /// As many bytes.
+    Bytes(usize),
+    /// Chunks, as a program's output whose length the server did not know in time.
+    Chunks,
 }
 
 impl TestHead {
@@ -33,8 +41,18 @@ impl TestHead {
         let mut lines = text.split("\r\n");
         let status = status(lines.next().expect("split gives one at least"));
         let fields: Vec<_> = lines.map(field).collect();
-        let head = Self { status, content_bytes: content_bytes(status, &fields, content), fields };
+        let head = Self { status, framing: framing(status, &fields, content), fields };
         Some((head, end))
+    }
+
+    /// The content at the start of `bytes`, and the length with its framing; `None` if the content
+    /// is incomplete.
+    #[track_caller]
+    pub(crate) fn content(&self, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+        match self.framing {
+            Framing::Bytes(count) => Some((bytes.get(..count)?.to_vec(), count)),
+            Framing::Chunks => dechunked(bytes),
+        }
     }
 
     pub(crate) fn with(self, body: Vec<u8>) -> Response {
@@ -59,18 +77,46 @@ fn field(line: &str) -> (String, String) {
 }
 
 #[track_caller]
-fn content_bytes(status: u16, fields: &[(String, String)], content: ExpectedContent) -> usize {
+fn framing(status: u16, fields: &[(String, String)], content: ExpectedContent) -> Framing {
     let mut names: Vec<_> = fields.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
-    assert!(names.windows(2).all(|two| two[0] != two[1]), "a field twice: {fields:?}");
-    assert!(!names.iter().any(|name| *name == "transfer-encoding"), "{fields:?}");
+    // Each cookie has a field of its own (RFC 6265, section 3).
+    let is_list = |name: &str| matches!(name, "set-cookie" | "vary" | "link");
+    let is_twice = |two: &[&String]| two[0] == two[1] && !is_list(two[0]);
+    assert!(!names.windows(2).any(is_twice), "a field twice: {fields:?}");
     assert!(names.iter().any(|name| *name == "date"), "no Date: {fields:?}");
-    let length = fields.iter().find(|(name, _)| name == "content-length").map(|(_, value)| value);
+    let value = |name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let (coding, length) = (value("transfer-encoding"), value("content-length"));
     let has_none = matches!(status, 204 | 304);
-    assert_eq!(length.is_none(), has_none, "Content-Length of {status}: {fields:?}");
+    assert!(coding.is_none_or(|coding| coding == "chunked" && !has_none), "{fields:?}");
+    assert_eq!(length.is_none(), has_none || coding.is_some(), "Content-Length of {status}: {fields:?}");
     match (length, content) {
-        (Some(length), ExpectedContent::Follows) => length.parse().expect("a number of bytes"),
-        _ => 0,
+        (_, ExpectedContent::Omitted) => Framing::Bytes(0),
+        (Some(length), ExpectedContent::Follows) => {
+            Framing::Bytes(length.parse().expect("a number of bytes"))
+        }
+        (None, ExpectedContent::Follows) if has_none => Framing::Bytes(0),
+        (None, ExpectedContent::Follows) => Framing::Chunks,
+    }
+}
+
+/// The content of the chunks at the start of `bytes`, and the length of the chunks; `None` if some
+/// are missing.
+#[track_caller]
+pub(crate) fn dechunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut content, mut at) = (Vec::new(), 0);
+    loop {
+        let chunk = &bytes[at..];
+        let line = chunk.windows(2).position(|two| two == b"\r\n")?;
+        let size = std::str::from_utf8(&chunk[..line]).expect("ASCII");
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        let data = chunk.get(line + 2..line + 2 + size + 2)?;
+        assert_eq!(&data[size..], b"\r\n", "the end of a chunk");
+        content.extend_from_slice(&data[..size]);
+        at += line + 2 + data.len();
+        if size == 0 {
+            return Some((content, at));
+        }
     }
 }
 
