@@ -23,9 +23,9 @@ use php::PhpArgs;
 use programs::ProgramsArgs;
 use std::path::PathBuf;
 use tls::TlsArgs;
+use vermeil_files::TypeOf;
 use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, ConfigText, GivenParts, Surroundings};
-use vermeil_server::files::TypeOf;
 use vermeil_server::log::LogTarget;
 use vermeil_server::{
     Assigned,

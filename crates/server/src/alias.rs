@@ -9,11 +9,11 @@ use crate::{
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost},
-    files::EntryOutcome,
     gateway,
     hosts::Met,
     pages::busy,
 };
+use vermeil_files::EntryOutcome;
 use vermeil_http::{Request, Status, path};
 
 /// Answers `request` with the file at `below`, decoded, in the folder.

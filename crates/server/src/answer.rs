@@ -2,8 +2,8 @@
 //!
 //! Appends heads and small bodies to the output. An answer that must wait is handed back as `Slow`.
 //! Chooses the representation, the conditions, the ranges and the redirects. Leaves out resolving
-//! paths (`files`) and sending (`deferred.rs`). The verdicts are tested in `vermeil-http`, the
-//! answers through the binary.
+//! paths (`vermeil-files`) and sending (`deferred.rs`). The verdicts are tested in `vermeil-http`,
+//! the answers through the binary.
 
 mod by_rules;
 mod coded;
@@ -25,10 +25,6 @@ use crate::{
     core_context::CoreContext,
     counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
-    files::{
-        Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, PathJob, SERVER, Site, SiteError,
-        UnopenedJob, Variant,
-    },
     gateway,
     hosts::{Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate},
     https,
@@ -39,6 +35,10 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
+use vermeil_files::{
+    Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, PathJob, SERVER, Site, SiteError, UnopenedJob,
+    Variant,
+};
 use vermeil_http::{
     Framing, Method, Rejection, Request, Status, TargetForm, Verdict,
     negotiate::{self, Choice},
@@ -747,7 +747,7 @@ impl FileReply<'_> {
 /// The page of a listing, for `Deferred::List`.
 pub(crate) fn listing(
     local: &mut CoreContext,
-    made: Result<crate::files::ListingPage, Status>,
+    made: Result<vermeil_files::ListingPage, Status>,
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {

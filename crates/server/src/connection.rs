@@ -18,7 +18,6 @@ use crate::{
     core_context::{self, ConnectionPermit, CoreContext},
     counts::AnswerEnd,
     exchange::{AnswerHead, Lost, Visitor},
-    files::OpenFile,
     pages::page,
     settings::gateway::CONTENT_RATE_MIN,
 };
@@ -36,6 +35,7 @@ use std::{
 };
 use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
+use vermeil_files::OpenFile;
 use vermeil_http::{
     Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
 };

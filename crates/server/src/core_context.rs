@@ -13,7 +13,6 @@ use crate::{
     connections::{Connections, IdleState},
     counts::{AnswerEnd, RequestCounts, RequestStart},
     exchange::{RequestName, Sent},
-    files::CoreCache,
     hosts::{CoreHosts, HostId, Hosts},
     log::{AnswerTime, CoreLog, HostLog, LogRecord},
     server::Server,
@@ -30,6 +29,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
+use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
 
 thread_local! {

@@ -13,7 +13,6 @@ use crate::{
     affinity_watch::AffinityWatch,
     busy_poll, cgi,
     core_context::{self, CoreContext, CoreListener},
-    files::CoreCache,
     hosts::{CoreHosts, Hosts},
     listening::Listening,
     log::{CoreLog, Log, Notices},
@@ -30,6 +29,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;

@@ -20,7 +20,6 @@ use crate::{
     control_client::StatusForm,
     core_context,
     exchange::{AnswerHead, Lost, Sent},
-    files::{self, Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant},
     gateway::{self, EndedAnswer},
     hosts::HeldAnswerRules,
     log::NoticeKind,
@@ -31,6 +30,7 @@ use crate::{
 use bytes::Bytes;
 use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
+use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
 use vermeil_http::{
     ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,
     negotiate::Choice, ranges::ByteRange,
@@ -391,7 +391,7 @@ async fn send(
 
 fn variant(handle: &EntryHandle, coding: Choice) -> &Variant {
     match handle.outcome() {
-        files::EntryOutcome::File(file) => file.variant(coding),
+        vermeil_files::EntryOutcome::File(file) => file.variant(coding),
         _ => match handle.not_found_page() {
             Some(page) => page.variant(coding),
             None => unreachable!("only files are sent"),

@@ -1,10 +1,11 @@
-//! The web server: files and their metadata cache, connections, logs.
+//! The web server: connections, hosts, programs, logs.
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
-//! (representation, conditions, ranges) → [`files`] (resolves the path) → back. `connection`
-//! receives and sends. An answer that has to wait goes through `deferred`, and a request for a
-//! program through `calls`. The state of a core is in `core_context`, the state that cores share in
-//! `server`. This crate must never schedule, because scheduling is the runtime's job.
+//! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
+//! `connection` receives and sends. An answer that has to wait goes through `deferred`, and a
+//! request for a program through `calls`. The state of a core is in `core_context`, the state that
+//! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
+//! job.
 //!
 //! The modules form layers, and no two modules import each other: [`settings`] and [`hosts`] know
 //! no part of the server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and
@@ -43,7 +44,6 @@ mod counts;
 mod deferred;
 mod descriptors;
 mod exchange;
-pub mod files;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod gateway;

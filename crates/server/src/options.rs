@@ -4,7 +4,6 @@ use crate::{
     address::ListenAddr,
     clients::ClientBound,
     control_socket::ControlTarget,
-    files::StoreOptions,
     hosts::Hosts,
     log::LogOptions,
     settings::{
@@ -19,6 +18,7 @@ use crate::{
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
+use vermeil_files::StoreOptions;
 use vermeil_http::ConnectionLimits;
 use vermeil_topology::{CpuId, CpuSet, Instance};
 

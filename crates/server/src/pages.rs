@@ -3,10 +3,10 @@
 use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, Sent},
-    files::SERVER,
     hosts::AnswerRulesId,
 };
 use vermeil::now_ms;
+use vermeil_files::SERVER;
 use vermeil_http::{
     Rejection, Status,
     response::{ErrorPage, HeadWriter},

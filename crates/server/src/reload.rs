@@ -16,7 +16,6 @@ use crate::{
     control_client::StatusForm,
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
-    files::{SiteError, StoreOptions},
     handover::{Handing, Inherited},
     hosts::Folder,
     listen::{ListenError, listen_on},
@@ -37,6 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
+use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;

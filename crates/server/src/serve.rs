@@ -15,7 +15,6 @@ use crate::{
     control_socket::PlaceError,
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
-    files::{FileStore, SiteError},
     handover::{Inherited, TakeOverError},
     hosts::{Folder, OpenSites},
     instance::Assigned,
@@ -55,6 +54,7 @@ use std::{
 };
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
+use vermeil_files::{FileStore, SiteError};
 use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_tls::Tickets;
@@ -322,7 +322,7 @@ struct OpenedFiles {
 impl OpenedFiles {
     fn open(options: &ServeOptions) -> Result<Self, ServeError> {
         let sites = Arc::new(OpenSites::new(FileStore::new(options.store.clone()), options.sites_open_max));
-        let memory = sites.store().memory().describe().map(str::to_owned);
+        let memory = sites.store().describe_memory().map(str::to_owned);
         let changes = match Folder::of(&options.hosts, options.hosts.default_host()) {
             Some(folder) => sites.open(&folder, CacheOnly::No)?.site().describe_changes(),
             None => "no files".to_owned(),

@@ -13,12 +13,12 @@ use crate::{
     connection::Connection,
     core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
-    files::{EntryHandle, EntryOutcome, Site},
     gateway::{self},
     hosts::Met,
     pages::busy,
 };
 use std::sync::Arc;
+use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_http::{Request, Status, path};
 
 /// Answers `request` by the first candidate that names something, or with 404.

@@ -143,7 +143,7 @@ pub(super) struct LimitArgs {
     /// The most names on one page of a listing
     ///
     /// From 1 to 1048576. Further names are on further pages, and each page links to the others.
-    #[arg(long, value_name = "N", default_value_t = vermeil_server::files::LISTING_NAMES_MAX)]
+    #[arg(long, value_name = "N", default_value_t = vermeil_files::LISTING_NAMES_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
     pub(super) listing_names: usize,
 }

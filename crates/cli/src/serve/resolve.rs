@@ -10,8 +10,8 @@ use super::{
 };
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
+use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
-use vermeil_server::files::{self, LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
 use vermeil_server::log::LogOptions;
 use vermeil_server::settings::Balance;
@@ -206,7 +206,7 @@ impl From<ServeIo> for IoChoice {
     }
 }
 
-impl From<FollowSymlinksChoice> for files::FollowSymlinks {
+impl From<FollowSymlinksChoice> for vermeil_files::FollowSymlinks {
     fn from(which: FollowSymlinksChoice) -> Self {
         match which {
             FollowSymlinksChoice::Within => Self::Within,

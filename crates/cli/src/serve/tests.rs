@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+use vermeil_files::{Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
-use vermeil_server::files::{self, Listing, SiteOptions, StoreOptions};
 use vermeil_server::hosts::Rules;
 use vermeil_server::settings::Balance;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ListenAddr, ServeOptions, Timeouts, settings::BusyPoll};
@@ -134,7 +134,7 @@ fn each_option_arrives() {
     assert_eq!(options.busy_poll, BusyPoll::Load);
     assert_eq!(options.log.target, LogTarget::Off);
     let files = SiteOptions {
-        follow_symlinks: files::FollowSymlinks::None,
+        follow_symlinks: vermeil_files::FollowSymlinks::None,
         listing: Listing::Off,
         ..SiteOptions::default()
     };

@@ -6,10 +6,10 @@ use super::{Answer, FileReply};
 use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, Sent},
-    files::{EntryHandle, EntryOutcome, SERVER},
     hosts::{Action, Met},
     pages::{finish, page},
 };
+use vermeil_files::{EntryHandle, EntryOutcome, SERVER};
 use vermeil_http::{
     Request, Status,
     response::{HeadWriter, PageContent as Sends},

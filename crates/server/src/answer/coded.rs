@@ -11,11 +11,11 @@ use crate::{
     compress::{CodedContent, CoderPlan},
     core_context::CoreContext,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
-    files::{EntryHandle, EntryOutcome, FileEntry, Variant},
     hosts::AnswerRulesId,
     pages::finish,
 };
 use bytes::Bytes;
+use vermeil_files::{EntryHandle, EntryOutcome, FileEntry, Variant};
 use vermeil_http::{
     Method, Request, Status, Validators, Verdict,
     negotiate::{self, Choice},

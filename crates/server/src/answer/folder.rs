@@ -8,10 +8,10 @@ use super::{Answer, Deferred, error, found, not_served, resolved};
 use crate::{
     core_context::CoreContext,
     exchange::AnswerHead,
-    files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder},
     hosts::{HostId, OpenedHost},
 };
 use vermeil::now_ms;
+use vermeil_files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder};
 use vermeil_http::{Request, Status};
 
 /// Answers `request` from the folder of `host`.

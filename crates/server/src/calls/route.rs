@@ -9,7 +9,6 @@ use crate::{
     connection::Connection,
     core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
-    files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError},
     gateway::{FoundProgram, encoded},
     hosts::{Met, OpenedHost, RunBy},
     pages::RETRY_AFTER,
@@ -19,6 +18,7 @@ use crate::{
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
+use vermeil_files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError};
 use vermeil_http::{
     Request, Status,
     gateway::split,

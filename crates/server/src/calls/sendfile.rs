@@ -11,12 +11,12 @@ use crate::{
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost},
-    files::EntryOutcome,
     gateway::{self, Named, SendRefusal, SendSites},
     pages::RETRY_AFTER,
     settings::gateway::SendRoot,
 };
 use std::borrow::Cow;
+use vermeil_files::EntryOutcome;
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 
 /// The answer that sends a file.

@@ -4,12 +4,13 @@
 //! links, until a name is a file. The spawner checks again which program would run and whether it
 //! may. A name that begins with a dot is never a program. Tested below.
 
-use crate::{files::ends_with, gateway::FoundProgram};
+use crate::gateway::FoundProgram;
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
     io::Errno,
 };
 use std::{fs::File, os::fd::AsFd as _, sync::Arc};
+use vermeil_files::ends_with;
 
 /// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@
 
 use super::plan::{PlaceOf, ServePlan};
 use crate::{
-    files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions},
     gateway::encoded,
     hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy},
     options::ServeOptions,
 };
 use std::{fmt::Write as _, sync::Arc};
+use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
 use vermeil_http::{ConnectionLimits, ParsedPart, Request, path};
 use vermeil_io::CacheOnly;
 

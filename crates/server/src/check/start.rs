@@ -9,7 +9,6 @@ use super::plan::folder_trouble;
 use crate::{
     cgi,
     control_socket::ControlTarget,
-    files::try_folder,
     gateway::{RunDirs, Spools, send_roots},
     listen,
     log::{LogMaker, look_at_file},
@@ -23,6 +22,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server

@@ -3,13 +3,13 @@
 //! Leaves out the choice of the coding and the place where the encoders run. Tested below.
 
 use super::coded_cache::CodedName;
-use crate::files::Variant;
 use brotli::{CompressorWriter, enc::BrotliEncoderParams};
 use flate2::{Compress, Compression, FlushCompress, Status as DeflateStatus};
 use std::{
     io::{self, Write as _},
     mem,
 };
+use vermeil_files::Variant;
 use vermeil_http::negotiate::Choice;
 use zstd::{stream::raw::CParameter, stream::write::Encoder as ZstdEncoder};
 

@@ -7,10 +7,8 @@ use super::{
     resolve::Problems,
     routes,
 };
-use crate::{
-    files::CachingOf,
-    hosts::{ErrorPagePath, HeaderRule, HeaderRules, check_value},
-};
+use crate::hosts::{ErrorPagePath, HeaderRule, HeaderRules, check_value};
+use vermeil_files::CachingOf;
 
 /// The fields of answers, as written for a host or a route.
 pub(super) struct WrittenFields<'d> {
@@ -65,7 +63,7 @@ pub(super) fn caching(written: &FreeTable<String>, problems: &mut Problems) -> V
         }
         match types.value.parse() {
             Ok(types) => caching.push(CachingOf { types, value: value.as_str().into() }),
-            Err(why) => problems.push(&types.at, &key, crate::files::UnfitRange::to_string(&why)),
+            Err(why) => problems.push(&types.at, &key, vermeil_files::UnfitRange::to_string(&why)),
         }
     }
     caching

@@ -11,7 +11,6 @@ use super::{
     values::Size,
 };
 use crate::{
-    files::{MediaRange, UnfitRange},
     hosts::{
         AnswerRules, CODINGS, COMPRESSED_BYTES_MIN, CompressionLevels, CompressionRules, HeaderRules,
         is_compressed,
@@ -19,6 +18,7 @@ use crate::{
     settings::compression::{ANSWERS_MAX, CACHE_BYTES, CompressionOptions, FILE_BYTES_MAX, FILES_MAX},
 };
 use std::sync::Arc;
+use vermeil_files::{MediaRange, UnfitRange};
 use vermeil_http::negotiate::Choice;
 
 table! {

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     CLIENT_IPV6_PREFIX, IoChoice, access,
     control_socket::ControlTarget,
-    files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions},
     hosts::Unknown,
     log::{LogFormat, LogTarget},
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
@@ -27,6 +26,7 @@ use crate::{
     },
 };
 use std::{path::PathBuf, time::Duration};
+use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions};
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_topology::{CoreSelection, InstanceSelection};

@@ -22,10 +22,6 @@ use super::{
 use crate::{
     ClientBound, ListenAddr,
     control_socket::ControlTarget,
-    files::{
-        FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with,
-        has_program_name,
-    },
     hosts::{
         Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
         Rules, RunBy, Taken, Unknown,
@@ -47,6 +43,9 @@ use std::{
     str::FromStr,
     sync::Arc,
     time::Duration,
+};
+use vermeil_files::{
+    FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name,
 };
 use vermeil_http::ConnectionLimits;
 use vermeil_spawn::UserError;

@@ -8,7 +8,6 @@ use super::{
     resolve::{Problems, networks},
 };
 use crate::{
-    files::has_program_name,
     hosts::{Action, Conditions, RequestCondition, Route, TextPattern, TextTemplate, check_value},
     paths,
 };
@@ -20,6 +19,7 @@ use std::{
     path::{Component, Path, PathBuf},
     str::FromStr,
 };
+use vermeil_files::has_program_name;
 use vermeil_http::{Status, is_token, path};
 
 /// The value of `Content-Type` of a text.

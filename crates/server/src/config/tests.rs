@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     IoChoice, ListenAddr, UnixAddr,
     check::ServePlan,
-    files::{FollowSymlinks, Listing},
     hosts::{Action, Hosts, Unknown},
     log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, keys_that_differ},
 };
 use std::{io, net::SocketAddr, time::Duration};
+use vermeil_files::{FollowSymlinks, Listing};
 use vermeil_http::ConnectionLimits;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 

@@ -10,10 +10,10 @@ use crate::{
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost},
-    files::{Content, OpenFile, Variant},
 };
 use bytes::Bytes;
 use vermeil::{More, sleep, yield_now};
+use vermeil_files::{Content, OpenFile, Variant};
 use vermeil_http::{Request, negotiate::Choice};
 
 /// Answers with the compressed content of a file, or with the file as it is.

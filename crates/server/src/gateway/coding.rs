@@ -9,11 +9,11 @@ use crate::{
     compress::{AnswerCoder, CoderPlan, PieceEnd},
     core_context::CoreContext,
     exchange::AnswerHead,
-    files::forbids_transformation,
     hosts::CompressionRules,
 };
 use bytes::Bytes;
 use std::{io, sync::Arc};
+use vermeil_files::forbids_transformation;
 use vermeil_http::{
     Request,
     gateway::ResponseHead,

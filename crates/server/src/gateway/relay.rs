@@ -20,7 +20,6 @@ use crate::{
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost, Sent},
-    files::SERVER,
 };
 use bytes::Bytes;
 use std::{
@@ -32,6 +31,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{More, Sleep, now_ms, sleep};
+use vermeil_files::SERVER;
 use vermeil_http::{
     Status,
     gateway::{

@@ -4,7 +4,6 @@
 //! Leaves out sending (`calls/sendfile.rs`). Tested below.
 
 use crate::{
-    files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms},
     hosts::{Action, Hosts},
     paths,
     settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends},
@@ -16,6 +15,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use vermeil_files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::path::{self, PathError};
 use vermeil_io::CacheOnly;
 
@@ -214,7 +214,7 @@ mod tests {
     fn files_are_found_in_whole_segments_of_allowed_folders_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let around = folder.path();
-        let store = FileStore::new(crate::files::StoreOptions::default());
+        let store = FileStore::new(vermeil_files::StoreOptions::default());
         let open = |prefix: Option<&str>, name: &str| {
             std::fs::create_dir(around.join(name)).expect("made");
             let root = SendRoot { prefix: prefix.map(str::to_owned), folder: around.join(name) };

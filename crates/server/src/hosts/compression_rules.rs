@@ -3,7 +3,7 @@
 //! Leaves out the compression itself (`compress/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
-use crate::files::MediaRange;
+use vermeil_files::MediaRange;
 use vermeil_http::negotiate::Choice;
 
 /// The rules for compressed answers.

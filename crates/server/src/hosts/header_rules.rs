@@ -5,7 +5,7 @@
 //! cannot hold a line end, because a client would read the rest as a field. Tested below, and
 //! through the binary (`crates/cli/tests/e2e/headers.rs`).
 
-use crate::files::forbids_transformation;
+use vermeil_files::forbids_transformation;
 
 /// Fields that the server needs for the connection, the framing and the content. No rule changes
 /// these fields.

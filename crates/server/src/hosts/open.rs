@@ -7,7 +7,6 @@
 //! `open/tests.rs`.
 
 use super::{AnswerRules, Host, Hosts, Rules, table::HostId};
-use crate::files::{Doorkeeper, FileStore, Site, SiteError, SiteOptions, UnopenedFolder};
 use foldhash::fast::RandomState;
 use std::{
     collections::{HashMap, HashSet},
@@ -20,6 +19,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
+use vermeil_files::{Doorkeeper, FileStore, Site, SiteError, SiteOptions, UnopenedFolder};
 use vermeil_http::Status;
 use vermeil_io::CacheOnly;
 

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     address::ListenAddr,
-    files::{RouteEffect, SiteOptions, SitePart, SitePrograms},
     paths,
     settings::{
         cgi::HostPrograms,
@@ -36,6 +35,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use vermeil_files::{RouteEffect, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::{Request, path};
 use vermeil_tls::HostTls;
 

@@ -14,7 +14,6 @@ pub(crate) use setup::{ProgramSetup, RunningPrograms, SetupError, has_programs};
 
 use crate::{
     cgi::Cgi,
-    files::FileStore,
     gateway::{ErrorSink, SendSites, Spools},
     hosts::HostPhp,
     log::Notices,
@@ -27,6 +26,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock},
 };
+use vermeil_files::FileStore;
 use vermeil_spawn::Revisions;
 
 thread_local! {

@@ -10,7 +10,6 @@ use super::{ProgramConfig, ProgramsShared};
 use crate::{
     cgi::{self, Cgi, CgiError},
     config::{self, GivenParts, Surroundings},
-    files::SiteError,
     gateway::{RunDirs, SendSites},
     options::ServeOptions,
     php::{self, PhpError, Revised},
@@ -18,6 +17,7 @@ use crate::{
     settings::gateway::GatewayOptions,
 };
 use std::sync::Arc;
+use vermeil_files::SiteError;
 use vermeil_spawn::Reviser;
 
 /// The programs of a new configuration cannot be provided.

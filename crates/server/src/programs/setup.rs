@@ -4,7 +4,6 @@
 use super::{ProgramConfig, ProgramsShared, RunsPrograms, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
-    files::{FileStore, SiteError},
     gateway::{ParentFolder, PrivateWorkspace, RunDirs, SendSites, Spools},
     log::Notices,
     options::ServeOptions,
@@ -20,6 +19,7 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use thiserror::Error;
+use vermeil_files::{FileStore, SiteError};
 use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.

@@ -178,5 +178,5 @@ pub(crate) const INDEX: &str = "index.php";
 /// Whether the name of the file at `path` makes it a PHP program.
 pub(crate) fn is_named_php(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    name.len() > EXTENSION.len() && crate::files::ends_with(name, EXTENSION)
+    name.len() > EXTENSION.len() && vermeil_files::ends_with(name, EXTENSION)
 }

@@ -2,7 +2,7 @@
 //! in.
 
 use super::{load, problems};
-use crate::files::FileTags;
+use vermeil_files::FileTags;
 
 #[test]
 fn wrong_fields_of_answers_are_refused() {

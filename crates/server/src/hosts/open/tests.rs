@@ -1,11 +1,9 @@
 //! A bounded number of sites: sites in use stay open, and all cores drop the closed sites.
 
 use super::*;
-use crate::{
-    files::StoreOptions,
-    hosts::{ErrorPagePath, HostsBuilder, Rules, Unknown},
-};
+use crate::hosts::{ErrorPagePath, HostsBuilder, Rules, Unknown};
 use std::fs;
+use vermeil_files::StoreOptions;
 
 struct OpenWorld {
     _dir: tempfile::TempDir,

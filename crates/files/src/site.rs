@@ -5,10 +5,9 @@
 //! `tests/changes.rs` and `tests/root.rs`.
 
 use super::{
-    entry::{Entry, EntryOutcome},
+    entry::Checked,
     index::{LookTarget, SiteId},
-    listing::ListingJob,
-    load::{Checked, WouldBlock},
+    open::WouldBlock,
     options::{SiteError, SiteOptions},
     root::{SiteRoot, locate},
     store::FileStore,
@@ -36,6 +35,28 @@ pub struct Site {
     opened: Instant,
     /// Milliseconds on the server's clock when the root's path was last followed; 0 before.
     root_checked_ms: AtomicU64,
+}
+
+impl FileStore {
+    /// Opens the folder `root` for serving. The store closes the folder and drops its entries when
+    /// the last reference to the site is dropped.
+    ///
+    /// # Errors
+    /// The path is no folder, the process may not search the folder, or the kernel lacks
+    /// `openat2(2)`. With [`CacheOnly::Yes`] also [`WouldBlock`](std::io::ErrorKind::WouldBlock),
+    /// if the open would wait for the disk.
+    pub fn open(
+        self: &Arc<Self>,
+        root: &Path,
+        options: impl Into<Arc<SiteOptions>>,
+        cache: CacheOnly,
+    ) -> Result<Arc<Site>, SiteError> {
+        let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
+        let root = SiteRoot::open(&path, cache).map_err(|errno| SiteError::new(&path, errno))?;
+        let id = SiteId(self.sites.fetch_add(1, Ordering::Relaxed));
+        self.lock().set_root(id, Arc::new(root));
+        Ok(Arc::new(Site::new(self.clone(), id, path, options.into())))
+    }
 }
 
 impl Site {
@@ -71,15 +92,6 @@ impl Site {
             (true, _) => "no inotify watch left, or no right to read the folder",
         };
         format!("looked up at each use ({why})")
-    }
-
-    /// A job that makes a page of the listing, counted from 1, for an entry whose outcome is
-    /// [`EntryOutcome::Listing`].
-    pub fn listing_job(self: &Arc<Self>, entry: &Entry, page: usize) -> Option<ListingJob> {
-        match entry.outcome() {
-            EntryOutcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
-            _ => None,
-        }
     }
 
     pub(super) fn root(&self) -> Arc<SiteRoot> {
@@ -126,7 +138,7 @@ impl Site {
 ///
 /// # Errors
 /// This thread cannot serve the folder.
-pub(crate) fn try_folder(path: &Path) -> Result<(), SiteError> {
+pub fn try_folder(path: &Path) -> Result<(), SiteError> {
     SiteRoot::open(path, CacheOnly::No).map(drop).map_err(|errno| SiteError::new(path, errno))
 }
 

@@ -7,9 +7,9 @@
 
 use super::{
     doorkeeper::Doorkeeper,
-    entry::Entry,
+    entry::{Checked, Entry},
     index::{LookTarget, SiteId},
-    load::{Checked, LoadedEntry, PathAdmission, PathJob, UnopenedFolder, UnopenedJob},
+    load::{LoadedEntry, PathAdmission, PathJob, UnopenedFolder, UnopenedJob},
     site::Site,
     store::FileStore,
 };
@@ -180,7 +180,7 @@ impl CoreCache {
     ///
     /// # Errors
     /// The path can never name a file: the status of the answer.
-    pub(crate) fn look_past(
+    pub fn look_past(
         &mut self,
         folder: UnopenedFolder,
         raw_path: &[u8],

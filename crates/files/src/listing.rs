@@ -5,6 +5,7 @@
 //! Tested in `listing/tests.rs`.
 
 use super::{
+    entry::{Entry, EntryOutcome},
     open::{FileValidator, OpenPaths, OpenPurpose, open, reached},
     root::SiteRoot,
     site::Site,
@@ -73,6 +74,17 @@ enum EntryKind {
 enum Completeness {
     Complete,
     Cut,
+}
+
+impl Site {
+    /// A job that makes a page of the listing, counted from 1, for an entry whose outcome is
+    /// [`EntryOutcome::Listing`].
+    pub fn listing_job(self: &Arc<Self>, entry: &Entry, page: usize) -> Option<ListingJob> {
+        match entry.outcome() {
+            EntryOutcome::Listing { path } => Some(ListingJob::new(self.clone(), path, page)),
+            _ => None,
+        }
+    }
 }
 
 impl ListingJob {

@@ -17,6 +17,11 @@ use vermeil_io::CacheOnly;
 /// writer.
 const RACES_MAX: u32 = 16;
 
+/// The job would wait for a disk: run the job on a thread that may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("resolving a path would wait for the disk; run the job where waiting is allowed")]
+pub struct WouldBlock;
+
 /// The paths that an open may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpenPaths {

@@ -13,15 +13,17 @@ use std::{path::PathBuf, sync::Arc};
 use vermeil_io::CacheOnly;
 
 /// A folder that serves a request by the path of the folder.
-pub(crate) struct UnopenedFolder {
-    pub(crate) store: Arc<FileStore>,
+pub struct UnopenedFolder {
+    /// The store that sites share.
+    pub store: Arc<FileStore>,
     /// Absolute.
-    pub(crate) path: PathBuf,
-    pub(crate) options: Arc<SiteOptions>,
+    pub path: PathBuf,
+    /// Which files of the folder are served.
+    pub options: Arc<SiteOptions>,
 }
 
 /// A path to resolve in a folder that stays closed.
-pub(crate) struct UnopenedJob {
+pub struct UnopenedJob {
     folder: UnopenedFolder,
     target: LookTarget,
     now_ms: u64,
@@ -36,12 +38,12 @@ impl UnopenedJob {
     ///
     /// # Errors
     /// [`WouldBlock`]: another thread has to [run](Self::run) the job.
-    pub(crate) fn try_now(&self) -> Result<Option<Entry>, WouldBlock> {
+    pub fn try_now(&self) -> Result<Option<Entry>, WouldBlock> {
         self.load(CacheOnly::Yes)
     }
 
     /// As [`try_now`](Self::try_now), and may wait for the disk.
-    pub(crate) fn run(&self) -> Option<Entry> {
+    pub fn run(&self) -> Option<Entry> {
         // An open that may wait never returns the error (`open.rs`).
         self.load(CacheOnly::No).ok().flatten()
     }

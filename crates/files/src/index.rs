@@ -8,8 +8,7 @@
 //! `tests/changes.rs` and `tests/bounds.rs`.
 
 use super::{
-    entry::{Entry, Holdings, Lasting},
-    load::Checked,
+    entry::{Checked, Entry, Holdings, Lasting},
     root::SiteRoot,
 };
 use foldhash::fast::RandomState;

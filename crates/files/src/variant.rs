@@ -14,7 +14,7 @@ use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::He
 pub(super) mod media;
 
 /// The name of the server, without a version, because a version helps attackers only.
-pub(crate) const SERVER: &[u8] = b"Server: vermeil\r\n";
+pub const SERVER: &[u8] = b"Server: vermeil\r\n";
 
 /// A representation of a file: uncompressed or precompressed.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl Variant {
     }
 
     /// The field lines about the coding, for an answer that is not the file itself.
-    pub(crate) fn coding_fields(&self) -> Vec<u8> {
+    pub fn coding_fields(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if self.varies() {
             field(&mut out, "Vary", b"Accept-Encoding");
@@ -208,7 +208,7 @@ impl Variant {
 
     /// The field lines of the content in a `coding` that the server makes, with the tag `tag`. They
     /// leave out `Vary`, and the fields that [`Variant::partial_fields`] leaves out.
-    pub(crate) fn coded_fields(&self, coding: Choice, tag: &[u8]) -> Vec<u8> {
+    pub fn coded_fields(&self, coding: Choice, tag: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.partial_fields.len() + 64);
         for line in self.partial_fields.split_inclusive(|&byte| byte == b'\n') {
             match line {
@@ -226,7 +226,7 @@ impl Variant {
 
     /// The tag of the content in a `coding` that the server makes. Weak, because another version of
     /// the encoder may give other bytes.
-    pub(crate) fn coded_tag(&self, coding: Choice) -> Vec<u8> {
+    pub fn coded_tag(&self, coding: Choice) -> Vec<u8> {
         let opaque = self.etag.strip_prefix(b"W/").unwrap_or(&self.etag);
         let opaque = opaque.strip_suffix(b"\"").unwrap_or(opaque);
         let name = coding.content_encoding().unwrap_or_default();
@@ -234,22 +234,22 @@ impl Variant {
     }
 
     /// The tag of the content. A strong tag names one content of a device.
-    pub(crate) fn tag(&self) -> &[u8] {
+    pub fn tag(&self) -> &[u8] {
         &self.etag
     }
 
     /// The device of the file.
-    pub(crate) fn device(&self) -> u64 {
+    pub fn device(&self) -> u64 {
         self.device
     }
 
     /// Whether the answer depends on `Accept-Encoding`.
-    pub(crate) fn varies(&self) -> bool {
+    pub fn varies(&self) -> bool {
         self.coding.varies == Varies::Yes
     }
 
     /// Whether `Cache-Control` forbids to transform the content.
-    pub(crate) fn is_fixed(&self) -> bool {
+    pub fn is_fixed(&self) -> bool {
         self.coding.is_fixed
     }
 
@@ -301,7 +301,7 @@ enum HeadFieldSet {
 }
 
 /// Whether a value of `Cache-Control` forbids to transform the content.
-pub(crate) fn forbids_transformation(value: &[u8]) -> bool {
+pub fn forbids_transformation(value: &[u8]) -> bool {
     let name = b"no-transform";
     value.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
 }

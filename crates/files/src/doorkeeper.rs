@@ -19,7 +19,8 @@ const COUNTERS: usize = 1 << 16;
 const WAYS: usize = 2;
 
 /// Requests of a core for each key in the present window.
-pub(crate) struct Doorkeeper {
+#[derive(Default)]
+pub struct Doorkeeper {
     /// A tag of the key in the upper byte, the number of requests in the lower byte. Empty before
     /// the first request.
     counters: Vec<u16>,
@@ -27,13 +28,14 @@ pub(crate) struct Doorkeeper {
 }
 
 impl Doorkeeper {
-    pub(crate) fn new() -> Self {
-        Self { counters: Vec::new(), since_ms: 0 }
+    /// A doorkeeper without counters. The first request makes them.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Counts a request for the key with this `hash`. Returns the number of requests in the present
     /// window, with this request. `now_ms` is a monotonic clock.
-    pub(crate) fn count(&mut self, hash: u64, now_ms: u64) -> u8 {
+    pub fn count(&mut self, hash: u64, now_ms: u64) -> u8 {
         if self.counters.is_empty() || now_ms.saturating_sub(self.since_ms) >= WINDOW_MS {
             self.counters.clear();
             self.counters.resize(COUNTERS, 0);

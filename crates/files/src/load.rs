@@ -7,9 +7,9 @@
 
 use super::{
     content::is_content,
-    entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting},
+    entry::{Checked, Entry, EntryOutcome, EntryProbe, Freshness, Lasting},
     index::{LookTarget, SiteId},
-    open::{FileValidator, OpenPaths, OpenPurpose, open},
+    open::{FileValidator, OpenPaths, OpenPurpose, WouldBlock, open},
     root::SiteRoot,
     site::Site,
 };
@@ -27,16 +27,11 @@ mod unopened;
 
 #[cfg(test)]
 pub(super) use cold::COLD_BYTES_MAX;
-pub(crate) use unopened::{UnopenedFolder, UnopenedJob};
+pub use unopened::{UnopenedFolder, UnopenedJob};
 
 /// Number of look-ups for a path that changes during each look-up. The last result is used once and
 /// not kept. Each repetition takes another change within some 50 µs.
 const LOOKS_MAX: u32 = 4;
-
-/// The job would wait for a disk: run the job on a thread that may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("resolving a path would wait for the disk; run the job where waiting is allowed")]
-pub struct WouldBlock;
 
 /// A path to resolve or to check again.
 pub struct PathJob {
@@ -64,13 +59,6 @@ pub struct LoadedEntry {
     pub(super) site: SiteId,
     pub(super) raw: Box<[u8]>,
     pub(super) checked: Checked,
-}
-
-/// An entry, and milliseconds on the server's clock of the last check.
-#[derive(Clone, Debug)]
-pub(super) struct Checked {
-    pub(super) entry: Arc<Entry>,
-    pub(super) at_ms: u64,
 }
 
 impl PathJob {

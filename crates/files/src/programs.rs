@@ -79,7 +79,7 @@ impl SitePrograms {
 
 /// Whether the last segment of `path` is a program's name on every host, or the name of a copy of
 /// such a program.
-pub(crate) fn has_program_name(path: &[u8]) -> bool {
+pub fn has_program_name(path: &[u8]) -> bool {
     let name = name(original(path));
     let mut parts = name.rsplitn(2, |&byte| byte == b'.');
     let extension = parts.next().unwrap_or_default();
@@ -119,19 +119,19 @@ fn original(mut path: &[u8]) -> &[u8] {
 }
 
 /// The rest of `path` behind `prefix`, if `path` begins with `prefix` in whole segments.
-pub(crate) fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+pub fn rest<'p>(prefix: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(prefix)?;
     (prefix.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
 }
 
 /// Whether a segment of `path` ends in `suffix`. Case does not matter, as for the names of PHP
 /// programs, because a route that guards a name must guard all its spellings.
-pub(crate) fn has_segment(suffix: &[u8], path: &[u8]) -> bool {
+pub fn has_segment(suffix: &[u8], path: &[u8]) -> bool {
     path.split(|&byte| byte == b'/').any(|segment| ends_with(segment, suffix))
 }
 
 /// Whether `name` ends in `suffix`, in any case of letters.
-pub(crate) fn ends_with(name: &[u8], suffix: &[u8]) -> bool {
+pub fn ends_with(name: &[u8], suffix: &[u8]) -> bool {
     name.len() >= suffix.len() && name[name.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
 }
 

@@ -11,20 +11,16 @@ use super::{
     folder_facts::FolderFacts,
     index::{Index, SiteId, WatchTree},
     memory::ContentMemory,
-    options::{SiteError, SiteOptions, StoreOptions},
-    root::SiteRoot,
-    site::Site,
+    options::StoreOptions,
 };
 use rustix::fs::inotify::{self, CreateFlags};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use vermeil_io::CacheOnly;
 
 /// Share of a budget that an eviction frees, as a divisor. An eviction sweeps the maps of all
 /// cores, so freeing a sixteenth makes one sweep serve a sixteenth of the contents.
@@ -46,7 +42,7 @@ pub struct FileStore {
     /// See [`SETTLE_MS`].
     pub(super) settle_ms: i64,
     /// Sites opened so far. Site numbers are never reused.
-    sites: AtomicU64,
+    pub(super) sites: AtomicU64,
 }
 
 impl FileStore {
@@ -76,29 +72,15 @@ impl FileStore {
         })
     }
 
-    /// Opens the folder `root` for serving. The store closes the folder and drops its entries when
-    /// the last reference to the site is dropped.
-    ///
-    /// # Errors
-    /// The path is no folder, the process may not search the folder, or the kernel lacks
-    /// `openat2(2)`. With [`CacheOnly::Yes`] also [`WouldBlock`](std::io::ErrorKind::WouldBlock),
-    /// if the open would wait for the disk.
-    pub fn open(
-        self: &Arc<Self>,
-        root: &Path,
-        options: impl Into<Arc<SiteOptions>>,
-        cache: CacheOnly,
-    ) -> Result<Arc<Site>, SiteError> {
-        let path = std::path::absolute(root).map_err(|error| SiteError::new(root, error))?;
-        let root = SiteRoot::open(&path, cache).map_err(|errno| SiteError::new(&path, errno))?;
-        let id = SiteId(self.sites.fetch_add(1, Ordering::Relaxed));
-        self.lock().set_root(id, Arc::new(root));
-        Ok(Arc::new(Site::new(self.clone(), id, path, options.into())))
-    }
-
     /// The memory of contents.
     pub(crate) fn memory(&self) -> &ContentMemory {
         &self.memory
+    }
+
+    /// The kind of pages that hold contents, for a line at start; `None` if the options ask for
+    /// none.
+    pub fn describe_memory(&self) -> Option<&str> {
+        self.memory.describe()
     }
 
     /// The bounds of the store.

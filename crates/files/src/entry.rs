@@ -20,6 +20,13 @@ use vermeil_http::{
 /// for one second for the same reason. This is twice that time, for safety.
 pub(super) const SETTLE_MS: i64 = 2000;
 
+/// An entry, and milliseconds on the server's clock of the last check.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) entry: Arc<Entry>,
+    pub(super) at_ms: u64,
+}
+
 /// A resolved path.
 #[derive(Debug)]
 pub struct Entry {

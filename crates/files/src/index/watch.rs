@@ -53,24 +53,24 @@ const GONE: ReadFlags =
 const READ_BYTES: usize = 8192;
 
 /// The key of a record in the index.
-pub(in crate::files) type RecordId = usize;
+pub(crate) type RecordId = usize;
 
 /// A reference to a node that may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) struct NodeId {
+pub(crate) struct NodeId {
     key: usize,
     serial: u64,
 }
 
 /// A node, and its count of changes when the look-up read the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) struct ParentNode {
-    pub(in crate::files) node: NodeId,
+pub(crate) struct ParentNode {
+    pub(crate) node: NodeId,
     changes: u64,
 }
 
 /// How far the folders of a path are watched.
-pub(in crate::files) enum Descent<'p> {
+pub(crate) enum Descent<'p> {
     /// All folders are watched; the last component is `name` in `node`.
     Complete { node: NodeId, name: &'p [u8] },
     /// The folders up to `parent` are watched; `folder` is the path of the next folder, called
@@ -82,7 +82,7 @@ pub(in crate::files) enum Descent<'p> {
 
 /// The result of adopting a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) enum Adoption {
+pub(crate) enum Adoption {
     /// The folder is watched.
     Done,
     /// The parent changed meanwhile: repeat the look-up.
@@ -91,7 +91,7 @@ pub(in crate::files) enum Adoption {
     Refused,
 }
 
-pub(in crate::files) struct WatchTree {
+pub(crate) struct WatchTree {
     inotify: Option<Arc<OwnedFd>>,
     watches_max: usize,
     nodes: Slab<WatchNode>,
@@ -122,7 +122,7 @@ struct WatchNode {
 }
 
 impl WatchTree {
-    pub(in crate::files) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
+    pub(crate) fn new(inotify: Option<Arc<OwnedFd>>, watches_max: usize) -> Self {
         Self {
             inotify,
             watches_max,
@@ -133,17 +133,17 @@ impl WatchTree {
         }
     }
 
-    pub(in crate::files) fn watches(&self) -> usize {
+    pub(crate) fn watches(&self) -> usize {
         self.by_watch.len()
     }
 
-    pub(in crate::files) fn has_root(&self, site: SiteId) -> bool {
+    pub(crate) fn has_root(&self, site: SiteId) -> bool {
         self.roots.contains_key(&site)
     }
 
     /// Replaces the tree of `site` by the folder `root`, or by nothing if the folder cannot be
     /// watched. Records that depended on names below the old root now depend on nothing.
-    pub(in crate::files) fn set_root(&mut self, site: SiteId, root: Option<BorrowedFd<'_>>) {
+    pub(crate) fn set_root(&mut self, site: SiteId, root: Option<BorrowedFd<'_>>) {
         if let Some(&old) = self.roots.get(&site) {
             self.remove(old);
         }
@@ -154,7 +154,7 @@ impl WatchTree {
     }
 
     /// Follows `path` of `site` as far as its folders are watched.
-    pub(in crate::files) fn descend<'p>(&self, site: SiteId, path: &'p [u8]) -> Descent<'p> {
+    pub(crate) fn descend<'p>(&self, site: SiteId, path: &'p [u8]) -> Descent<'p> {
         let Some(&(mut id)) = self.roots.get(&site) else { return Descent::Unwatched };
         let mut at = 0;
         loop {
@@ -174,12 +174,7 @@ impl WatchTree {
     }
 
     /// Watches `folder`, opened as `name` in `parent`.
-    pub(in crate::files) fn adopt(
-        &mut self,
-        parent: ParentNode,
-        name: &[u8],
-        folder: BorrowedFd<'_>,
-    ) -> Adoption {
+    pub(crate) fn adopt(&mut self, parent: ParentNode, name: &[u8], folder: BorrowedFd<'_>) -> Adoption {
         if !self.unchanged(parent) || self.nodes[parent.node.key].children.contains_key(name) {
             return Adoption::Raced;
         }
@@ -191,17 +186,12 @@ impl WatchTree {
     }
 
     /// Whether no event changed `parent` since the look-up read the folder.
-    pub(in crate::files) fn unchanged(&self, parent: ParentNode) -> bool {
+    pub(crate) fn unchanged(&self, parent: ParentNode) -> bool {
         self.get(parent.node).is_some_and(|node| node.changes == parent.changes)
     }
 
     /// Makes `record` depend on `name` in `node`; returns the name to pass to [`Self::detach`].
-    pub(in crate::files) fn attach(
-        &mut self,
-        record: RecordId,
-        node: NodeId,
-        name: &[u8],
-    ) -> Option<Arc<[u8]>> {
+    pub(crate) fn attach(&mut self, record: RecordId, node: NodeId, name: &[u8]) -> Option<Arc<[u8]>> {
         let names = &mut self.get_mut(node)?.names;
         let name = names.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
         let records = names.entry(name.clone()).or_default();
@@ -212,7 +202,7 @@ impl WatchTree {
     }
 
     /// Undoes [`Self::attach`], and removes watches without dependents.
-    pub(in crate::files) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
+    pub(crate) fn detach(&mut self, record: RecordId, node: NodeId, name: &[u8]) {
         let Some(found) = self.get_mut(node) else { return };
         if let Some(records) = found.names.get_mut(name) {
             records.retain(|&other| other != record);
@@ -225,7 +215,7 @@ impl WatchTree {
 
     /// Handles pending kernel events, never waiting, and appends the affected records. Returns
     /// whether events were lost, in which case anything may have changed.
-    pub(in crate::files) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
+    pub(crate) fn drain(&mut self, concerned: &mut Vec<RecordId>) -> Drained {
         let Some(inotify) = self.inotify.clone() else { return Drained::All };
         let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
         let mut events = Reader::new(&*inotify, &mut buffer);
@@ -371,7 +361,7 @@ impl WatchTree {
 
 /// Whether the kernel reported all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::files) enum Drained {
+pub(crate) enum Drained {
     /// All events were reported.
     All,
     /// The kernel's queue overflowed.

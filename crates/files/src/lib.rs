@@ -2,9 +2,9 @@
 //!
 //! Reading order: [`Site`] (a folder), [`FileStore`] (the state that all sites share),
 //! [`CoreCache`] (the map of a core, the hot path), `load` (how a path is resolved), [`Entry`] (the
-//! result), `index` (how entries stay correct), `listing`. This module knows neither sockets nor
-//! the runtime. Work that may wait for a disk is a job, and the caller runs the job on a thread
-//! that may wait.
+//! result), `index` (how entries stay correct), `listing`. Work that may wait for a disk is a job,
+//! and the caller runs the job on a thread that may wait. Must never know sockets, the runtime or
+//! configuration files.
 //!
 //! # Coherence
 //!
@@ -59,19 +59,16 @@ mod tests;
 
 pub use content::{Content, OpenFile, WarmJob};
 pub use core_cache::{CoreCache, EntryHandle, Lookup};
-pub(crate) use doorkeeper::Doorkeeper;
+pub use doorkeeper::Doorkeeper;
 pub use entry::{Entry, EntryOutcome, FileEntry};
 pub use listing::{ListingJob, ListingPage};
-pub use load::{LoadedEntry, PathJob, WouldBlock};
-pub(crate) use load::{UnopenedFolder, UnopenedJob};
+pub use load::{LoadedEntry, PathJob, UnopenedFolder, UnopenedJob};
+pub use open::WouldBlock;
 pub use options::{
     CachingOf, FileTags, FollowSymlinks, LISTING_NAMES_MAX, LargeFiles, Listing, MediaRange, SiteError,
     SiteOptions, StoreOptions, TypeOf, UnfitRange, UnfitType, UnknownFollowSymlinks,
 };
-pub use programs::{RouteEffect, SitePart, SitePrograms};
-pub(crate) use programs::{ends_with, has_program_name, has_segment, rest};
-pub use site::Site;
-pub(crate) use site::try_folder;
+pub use programs::{RouteEffect, SitePart, SitePrograms, ends_with, has_program_name, has_segment, rest};
+pub use site::{Site, try_folder};
 pub use store::{FileStore, StoreUsage};
-pub use variant::Variant;
-pub(crate) use variant::{SERVER, forbids_transformation};
+pub use variant::{SERVER, Variant, forbids_transformation};

@@ -10,36 +10,36 @@ use std::sync::{
 
 /// A bound on an amount, and the amount in use.
 #[derive(Debug)]
-pub(in crate::files) struct ContentBudget {
+pub(crate) struct ContentBudget {
     used: AtomicU64,
     max: u64,
 }
 
 /// A part of a budget, given back when dropped.
 #[derive(Debug)]
-pub(in crate::files) struct Charge {
+pub(crate) struct Charge {
     budget: Arc<ContentBudget>,
     amount: u64,
 }
 
 impl ContentBudget {
-    pub(in crate::files) fn new(max: u64) -> Arc<Self> {
+    pub(crate) fn new(max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max })
     }
 
     /// Takes `amount`, or returns `None` if less is left.
-    pub(in crate::files) fn take(self: &Arc<Self>, amount: u64) -> Option<Charge> {
+    pub(crate) fn take(self: &Arc<Self>, amount: u64) -> Option<Charge> {
         let add = |used: u64| used.checked_add(amount).filter(|&sum| sum <= self.max);
         // Relaxed: a count, which publishes nothing.
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Charge { budget: self.clone(), amount })
     }
 
-    pub(in crate::files) fn max(&self) -> u64 {
+    pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    pub(in crate::files) fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 }
