@@ -24,6 +24,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> Exit {
 /// remains.
 pub(crate) fn failure(why: &dyn Display, exit: Exit) -> Exit {
     // In one write, because several instances may end at once.
-    let _ = io::stderr().write_all(format!("{}: {why}\n", vermeil_server::process_name()).as_bytes());
+    let _ =
+        io::stderr().write_all(format!("{}: {why}\n", vermeil_log::operator_log::process_name()).as_bytes());
     exit
 }

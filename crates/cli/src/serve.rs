@@ -24,9 +24,9 @@ use programs::ProgramsArgs;
 use std::path::PathBuf;
 use tls::TlsArgs;
 use vermeil_files::TypeOf;
+use vermeil_log::LogTarget;
 use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, ConfigText, GivenParts, Surroundings};
-use vermeil_server::log::LogTarget;
 use vermeil_server::{
     Assigned,
     supervise::{InstanceProgram, supervise},

@@ -8,14 +8,13 @@
 //! listener. `admission_control.rs` watches how long connections wait to be accepted.
 
 use crate::{
-    ListenAddr, admission,
+    admission,
     admission_control::Admission,
     balance::Accepted,
     client_stream::ClientStream,
     clients::Visit,
     core_context::{self, ConnectionPermit},
     handshake,
-    log::NoticeKind,
     request_loop::{self, ConnectionStart},
     settings::BusyPoll,
 };
@@ -26,7 +25,9 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
+use vermeil_address::ListenAddr;
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
+use vermeil_log::NoticeKind;
 
 /// How long a core waits after accepting failed for lack of descriptors or memory, because the
 /// kernel does not report a free descriptor. A core then makes twenty attempts per second.

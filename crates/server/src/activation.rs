@@ -7,10 +7,7 @@
 //! the file of such a unix socket. A socket that no listener names is refused, because its clients
 //! would wait forever. Tested below and through the binary (`crates/cli/tests/e2e/activation.rs`).
 
-use crate::{
-    address::{ListenAddr, UnixAddr},
-    listening::Listening,
-};
+use crate::listening::Listening;
 use rustix::net::getsockname;
 use std::{
     env,
@@ -23,6 +20,7 @@ use std::{
     },
     path::Path,
 };
+use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_io::{is_listening, set_nodelay, take_passed, takes_both_families};
 
 /// Sockets that a service manager may pass.

@@ -6,9 +6,9 @@
 //! return, the core moves the thread back and logs the return. Leaves out the system calls
 //! (`vermeil-io`). Tested here, and on an emulated machine (`cargo xtask test numa`).
 
-use crate::operator_log::log_line;
 use std::io;
 use vermeil_io::{allow_current_thread, bind_memory, bound_memory, current_affinity};
+use vermeil_log::operator_log::log_line;
 use vermeil_topology::{CpuId, CpuSet};
 
 /// The cpu and the memory of a core when it began to serve.

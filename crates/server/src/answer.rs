@@ -28,7 +28,6 @@ use crate::{
     gateway,
     hosts::{Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate},
     https,
-    log::NoticeKind,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
     settings::tls::HttpsUse,
@@ -46,6 +45,7 @@ use vermeil_http::{
     ranges::{self, Boundary, ByteRange, Multipart, Ranges},
     response::{HeadWriter, PageContent as Sends},
 };
+use vermeil_log::NoticeKind;
 
 /// For answers that are valid only now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";

@@ -11,7 +11,6 @@ mod under_way;
 mod write_timeout;
 
 use crate::{
-    address::Client,
     admission_control::Admission,
     client_stream::{ClientStream, ENCRYPTED_AT_ONCE},
     connections::IdleState,
@@ -35,6 +34,7 @@ use std::{
 };
 use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
+use vermeil_address::Client;
 use vermeil_files::OpenFile;
 use vermeil_http::{
     Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,

@@ -5,7 +5,6 @@
 //! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
 
 use crate::{
-    address::{Client, ListenAddr},
     admission_control::AdmissionController,
     balance::{Accepted, IdleConnectionPool},
     busy_poll::CorePolling,
@@ -14,7 +13,6 @@ use crate::{
     counts::{AnswerEnd, RequestCounts, RequestStart},
     exchange::{RequestName, Sent},
     hosts::{CoreHosts, HostId, Hosts},
-    log::{AnswerTime, CoreLog, HostLog, LogRecord},
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -29,8 +27,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
+use vermeil_address::{Client, ListenAddr};
 use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
+use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord};
 
 thread_local! {
     static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };

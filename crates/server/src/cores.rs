@@ -7,7 +7,6 @@
 
 use crate::{
     accept::accept,
-    address::ListenAddr,
     admission,
     admission_control::QUEUE_MAX,
     affinity_watch::AffinityWatch,
@@ -15,7 +14,6 @@ use crate::{
     core_context::{self, CoreContext, CoreListener},
     hosts::{CoreHosts, Hosts},
     listening::Listening,
-    log::{CoreLog, Log, Notices},
     php,
     programs::{self, ProgramConfig, ProgramsShared},
     server::Server,
@@ -29,8 +27,10 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
+use vermeil_log::{CoreLog, Log, Notices};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;
 

@@ -1,8 +1,9 @@
 //! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
 
-use crate::{operator_log::log_line, options::ServeOptions, programs::has_programs};
+use crate::{options::ServeOptions, programs::has_programs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil::DriverOptions;
+use vermeil_log::operator_log::log_line;
 
 /// Descriptors for everything except connections and cached files: rings, sockets, logs, current
 /// look-ups. The end-to-end tests of the bound (`short_of_descriptors_the_server_goes_on`) would

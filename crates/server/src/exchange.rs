@@ -3,11 +3,11 @@
 //! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
 
 use crate::{
-    address::{Client, ListenAddr},
     client_stream::ClientCheck,
     hosts::{AnswerRulesId, Asked},
 };
 use std::{fmt, io};
+use vermeil_address::{Client, ListenAddr};
 use vermeil_http::{
     Method, Request, Version,
     gateway::ClientScheme,

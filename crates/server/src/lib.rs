@@ -1,4 +1,4 @@
-//! The web server: connections, hosts, programs, logs.
+//! The web server: connections, hosts, programs.
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
 //! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
@@ -14,7 +14,6 @@
 mod accept;
 pub mod access;
 mod activation;
-mod address;
 mod admission;
 mod admission_control;
 mod affinity_watch;
@@ -56,10 +55,8 @@ mod key_reader;
 mod listen;
 mod listening;
 mod load_board;
-pub mod log;
 mod messages;
 mod notify;
-mod operator_log;
 mod options;
 mod pages;
 mod paths;
@@ -85,14 +82,12 @@ mod turns;
 mod user;
 
 pub use activation::ActivationError;
-pub use address::{Client, ListenAddr, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
 pub use control_socket::{ControlTarget, PlaceError};
 pub use descriptors::raise_descriptor_limit;
 pub use handover::TakeOverError;
 pub use instance::Assigned;
 pub use listen::ListenError;
-pub use operator_log::process_name;
 pub use options::{
     CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
 };

@@ -6,7 +6,6 @@
 pub(crate) mod unix;
 
 use crate::{
-    address::{ListenAddr, UnixAddr},
     admission_control::QUEUE_MAX,
     balance::Balancing,
     handover::Inherited,
@@ -18,6 +17,7 @@ use std::{
     net::{SocketAddr, TcpListener},
 };
 use unix::{Before, Refusal};
+use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once};
 use vermeil_topology::CpuId;
 

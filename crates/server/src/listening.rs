@@ -1,7 +1,7 @@
 //! The sockets of one listening address.
 
-use crate::address::ListenAddr;
 use std::{io, os::fd::OwnedFd};
+use vermeil_address::ListenAddr;
 
 /// One address, and a socket on it for each core. More sockets if they come from a server that had
 /// more cores.

@@ -4,7 +4,6 @@
 //!
 //! Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
-use crate::operator_log::log_line;
 use std::{
     env,
     ffi::OsStr,
@@ -17,6 +16,7 @@ use std::{
         },
     },
 };
+use vermeil_log::operator_log::log_line;
 
 /// Reports that this process serves.
 pub(crate) fn serves() {

@@ -1,11 +1,9 @@
 //! The options of `vermeil serve`: every setting with its unit, its default and its bound.
 
 use crate::{
-    address::ListenAddr,
     clients::ClientBound,
     control_socket::ControlTarget,
     hosts::Hosts,
-    log::LogOptions,
     settings::{
         Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
         cgi::CgiOptions,
@@ -18,8 +16,10 @@ use crate::{
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
+use vermeil_address::ListenAddr;
 use vermeil_files::StoreOptions;
 use vermeil_http::ConnectionLimits;
+use vermeil_log::LogOptions;
 use vermeil_topology::{CpuId, CpuSet, Instance};
 
 /// Default number of connections that one core holds. Beyond it new connections wait in the

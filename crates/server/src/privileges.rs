@@ -7,13 +7,13 @@
 //! Tested through the binary (`crates/cli/tests/e2e/user.rs`).
 
 use crate::{
-    operator_log::log_line,
     options::ServeOptions,
     user::{PrivilegeError, Unfit, User},
 };
 use rustix::process::geteuid;
 use std::io;
 use vermeil_io::output::FileOwner;
+use vermeil_log::operator_log::log_line;
 use vermeil_spawn::Identity;
 
 /// The moment at which a server becomes its user.

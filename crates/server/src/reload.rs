@@ -8,7 +8,6 @@
 //! through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
-    address::ListenAddr,
     balance::Balancing,
     broker::{Broker, NewAddress},
     config::{self, ConfigError, Surroundings},
@@ -20,8 +19,6 @@ use crate::{
     hosts::Folder,
     listen::{ListenError, listen_on},
     listening::Listening,
-    log::{Log, LogCounts, LogError, Notices},
-    operator_log::log_line,
     options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
@@ -36,8 +33,11 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
+use vermeil_address::ListenAddr;
 use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
+use vermeil_log::operator_log::log_line;
+use vermeil_log::{Log, LogCounts, LogError, Notices};
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 

@@ -12,7 +12,6 @@
 //! through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
-    address::Client,
     admission_control::Admission,
     answer::{self, Answer, Slow},
     client_stream::ClientStream,
@@ -26,6 +25,7 @@ use crate::{
 };
 use bytes::Bytes;
 use vermeil::More;
+use vermeil_address::Client;
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 
 /// Bytes of ready answers after which they are sent although more requests wait. The first receive

@@ -6,7 +6,6 @@
 
 use crate::{
     activation::{self, ActivationError},
-    address::{ListenAddr, UnixAddr},
     balance::{Balancing, Changeover},
     balancers::{self, AgentThread, MeasuredServer, Measuring},
     broker::{Broker, Knowledge},
@@ -21,9 +20,7 @@ use crate::{
     key_reader::KeyReader,
     listen::{ListenError, listen_on},
     listening::Listening,
-    log::{Log, LogError, Notices},
     notify,
-    operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
@@ -54,9 +51,12 @@ use std::{
 };
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
+use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
+use vermeil_log::operator_log::log_line;
+use vermeil_log::{Log, LogError, Notices};
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 

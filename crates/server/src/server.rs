@@ -12,7 +12,6 @@ use crate::{
     control_client::StatusForm,
     hosts::OpenSites,
     load_board::LoadBoard,
-    log::{NoticeKind, Notices},
     options::{ServeOptions, Timeouts},
     settings::{BusyPoll, LoadReport},
     tls::ServerTls,
@@ -28,6 +27,7 @@ use std::{
     time::Duration,
 };
 use vermeil_http::ConnectionLimits;
+use vermeil_log::{NoticeKind, Notices};
 
 pub(crate) struct Server {
     pub(crate) sites: Arc<OpenSites>,

@@ -2,7 +2,6 @@
 //!
 //! Leaves out the reactions: `serve.rs`, `supervise/mod.rs`. Tested through the binary.
 
-use crate::operator_log::log_line;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1},
@@ -13,6 +12,7 @@ use std::{
     io,
     sync::atomic::{AtomicBool, Ordering},
 };
+use vermeil_log::operator_log::log_line;
 
 /// Another process has taken over. This is a separate signal, because the server must not mistake
 /// it for the second signal to stop, which cuts off requests. By default SIGURG does nothing, so it

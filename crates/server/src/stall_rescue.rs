@@ -11,7 +11,6 @@
 
 use crate::{
     accept,
-    address::ListenAddr,
     balance::{
         Accepted, Balancing, IdleConnectionPool,
         verdict::{BalanceVerdict, CoreObservation, verdict},
@@ -27,6 +26,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
+use vermeil_address::ListenAddr;
 use vermeil_io::{accept_queued, has_queued};
 
 /// How often a core looks at its neighbours' listeners and shelves without being told. This bounds

@@ -10,10 +10,11 @@ use super::{
 };
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
+use vermeil_address::ListenAddr;
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
+use vermeil_log::LogOptions;
 use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
-use vermeil_server::log::LogOptions;
 use vermeil_server::settings::Balance;
 use vermeil_server::settings::compression::CompressionOptions;
 use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
@@ -21,7 +22,7 @@ use vermeil_server::settings::php::PoolsOptions;
 use vermeil_server::settings::tls::HttpsUse;
 use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
-    ClientBound, HOSTS_SHOWN_MAX, IoChoice, ListenAddr, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
+    ClientBound, HOSTS_SHOWN_MAX, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
     settings::{BusyPoll, MovePolicy, TakeOver},
 };
 use vermeil_server::{config::Surroundings, settings::RequestedPlacement};

@@ -4,7 +4,7 @@ use crate::usage::UsageError;
 use crate::values::Listen;
 use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_server::ListenAddr;
+use vermeil_address::ListenAddr;
 use vermeil_server::config::Surroundings;
 use vermeil_server::settings::tls::{CertificatePair, HostTls, TlsOptions};
 

@@ -7,7 +7,6 @@
 //! bench overload`.
 
 use crate::{
-    address::Client,
     core_context::{self, EndedRequest},
     counts::AnswerEnd,
     exchange::AnswerHead,
@@ -15,6 +14,7 @@ use crate::{
 };
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
+use vermeil_address::Client;
 use vermeil_files::SERVER;
 use vermeil_http::{
     ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,

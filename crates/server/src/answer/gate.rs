@@ -9,15 +9,15 @@
 use super::{Answer, Deferred, error};
 use crate::{
     access::{PasswordCheck, RateDecision, RateKey, RateLimit},
-    address::Client,
     core_context::CoreContext,
     exchange::{AnswerHead, PassedCheck},
     hosts::{HostId, Realm},
-    log::NoticeKind,
 };
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
+use vermeil_address::Client;
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
+use vermeil_log::NoticeKind;
 
 /// A wait for the rate.
 pub(crate) struct RateWait {

@@ -4,10 +4,10 @@
 
 use crate::{
     core_context::{self, CoreContext},
-    log::NoticeKind,
     programs,
 };
 use vermeil_http::Rejection;
+use vermeil_log::NoticeKind;
 
 /// Bytes of a request line that a notice quotes, before the reason.
 pub(crate) const SAID_BYTES_MAX: usize = 300;

@@ -3,13 +3,15 @@
 //! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 use super::Balancing;
-use crate::{address::ListenAddr, listening::Listening, operator_log::log_line};
+use crate::listening::Listening;
 use std::{
     io,
     net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
 };
+use vermeil_address::ListenAddr;
 use vermeil_io::prefer_cpu;
+use vermeil_log::operator_log::log_line;
 use vermeil_steer::{Group, choose_no_more};
 use vermeil_topology::CpuId;
 

@@ -8,7 +8,7 @@
 //! The measurements are in `measuring.rs` for a server, and in `supervise/aggregate.rs` for several
 //! instances.
 
-use crate::{address::ListenAddr, handover::Inherited, listening::Listening, operator_log::log_line};
+use crate::{handover::Inherited, listening::Listening};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -17,7 +17,9 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil_address::ListenAddr;
 use vermeil_io::{ListenOptions, listen, probe_free};
+use vermeil_log::operator_log::log_line;
 
 /// Interval of the measurement: a quarter of HAProxy's default interval of two seconds, so an
 /// answer is at most 500 ms old.

@@ -5,10 +5,7 @@
 //! half of [`ROTATION_GAP`]. Tested below.
 
 use super::path_of;
-use crate::{
-    log::{LogFileId, ROTATION_GAP, Rotation, rotate},
-    options::ServeOptions,
-};
+use crate::options::ServeOptions;
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -16,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     time::SystemTime,
 };
+use vermeil_log::{LogFileId, ROTATION_GAP, Rotation, rotate};
 
 /// The logs of the configuration.
 pub(super) struct ConfiguredLogs {

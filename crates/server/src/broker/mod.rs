@@ -22,14 +22,8 @@ mod logs;
 mod process;
 
 use crate::{
-    address::{ListenAddr, UnixAddr},
-    balance::Balancing,
-    control::BoundControl,
-    listening::Listening,
-    log::{LogAccess, LogFileId, Rotation},
-    messages::Messages,
-    options::ServeOptions,
-    removal::Remover,
+    balance::Balancing, control::BoundControl, listening::Listening, messages::Messages,
+    options::ServeOptions, removal::Remover,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -44,6 +38,8 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_log::{LogAccess, LogFileId, Rotation};
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_steer::Group;
 
@@ -315,10 +311,10 @@ mod tests {
     use super::*;
     use crate::{
         config::{self, Surroundings},
-        log::{LogOptions, LogTarget},
         settings::Balance,
     };
     use std::{fs, io::Write as _, net::SocketAddr, thread};
+    use vermeil_log::{LogOptions, LogTarget};
 
     /// A broker on a thread, for a server whose command line names this log and this address.
     fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {

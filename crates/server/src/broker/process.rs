@@ -3,12 +3,9 @@
 use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::{
-    address::{ListenAddr, UnixAddr},
     config::{self, GivenParts, Surroundings},
     listen::{bind_all, unix},
-    log::{Rotation, open_log_file},
     messages::Messages,
-    operator_log::log_line,
     options::ServeOptions,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -20,6 +17,9 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
+use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_log::operator_log::log_line;
+use vermeil_log::{Rotation, open_log_file};
 use vermeil_spawn::fork_beside;
 
 /// How long reading the configuration file may take: a hundred times the fifth of a second that a

@@ -14,13 +14,13 @@ use crate::{
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     hosts::HostPhp,
-    log::NoticeKind,
     pages::RETRY_AFTER,
     php,
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
     settings::gateway::SendRoot,
 };
 pub(crate) use route::{look_up, site};
+use vermeil_log::NoticeKind;
 
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};

@@ -2,7 +2,8 @@
 //!
 //! [`find`] asks the file cache as for a file to be sent. The program must be a regular file below
 //! the root, reached by allowed links, and no dotfile. The server never sends the text of a program
-//! (`files/programs.rs`). Leaves out which requests may be for programs (`programs/request.rs`).
+//! (`crates/files/src/programs.rs`). Leaves out which requests may be for programs
+//! (`programs/request.rs`).
 
 use crate::{
     answer::{self, Answer, Deferred},

@@ -5,7 +5,6 @@
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
-use crate::log::{NoticeKind, Notices};
 use crate::turns::HostTurn;
 use std::{
     cell::RefCell,
@@ -17,6 +16,7 @@ use std::{
     task::{Poll, Waker},
 };
 use vermeil::Source;
+use vermeil_log::{NoticeKind, Notices};
 use vermeil_spawn::{Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SpawnError, Stdio};
 
 thread_local! {

@@ -16,14 +16,13 @@ pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;
 
 use crate::{
-    ListenAddr, UnixAddr, cgi,
+    cgi,
     config::PlacedKey,
     control_socket::{self, ControlTarget},
     descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     hosts::HostId,
     listen::unix,
-    log::LogTarget,
     options::ServeOptions,
     php,
     privileges::{self, When},
@@ -38,7 +37,10 @@ use rustix::{
     process::geteuid,
 };
 use std::{collections::HashSet, io, path::Path, sync::Arc};
+use vermeil_address::ListenAddr;
+use vermeil_address::UnixAddr;
 use vermeil_io::output::NameInFolder;
+use vermeil_log::LogTarget;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
 /// The reasons why a server with `options` would not start, a line each. `tell` adds the place of a

@@ -11,7 +11,6 @@ use crate::{
     control_socket::ControlTarget,
     gateway::{RunDirs, Spools, send_roots},
     listen,
-    log::{LogMaker, look_at_file},
     options::ServeOptions,
     php,
     privileges::{self, When},
@@ -24,6 +23,7 @@ use std::{
 };
 use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
+use vermeil_log::{LogMaker, look_at_file};
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server
 /// looks at.

@@ -16,7 +16,6 @@ use crate::{
     CLIENT_IPV6_PREFIX, IoChoice, access,
     control_socket::ControlTarget,
     hosts::Unknown,
-    log::{LogFormat, LogTarget},
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
     settings::{
         Balance, BusyPoll, LoadReport, MovePolicy, cgi,
@@ -29,6 +28,7 @@ use std::{path::PathBuf, time::Duration};
 use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions};
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
+use vermeil_log::{LogFormat, LogTarget};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 const K: u64 = 1 << 10;

@@ -10,18 +10,16 @@ use super::{
     resolve::{Problems, narrow},
     values::{Size, Span},
 };
-use crate::{
-    hosts::{HostId, Hosts, HostsBuilder},
-    log::{
-        FILE_BYTES_MAX, HOST_FILES_OPEN_MAX, HostLog, LogFormat, LogFormats, LogOptions, LogTarget,
-        ROTATION_GAP, Rotation,
-    },
-};
+use crate::hosts::{HostId, Hosts, HostsBuilder};
 use std::{
     collections::HashSet,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::Duration,
+};
+use vermeil_log::{
+    FILE_BYTES_MAX, HOST_FILES_OPEN_MAX, HostLog, LogFormat, LogFormats, LogOptions, LogTarget, ROTATION_GAP,
+    Rotation,
 };
 
 table! {

@@ -6,7 +6,8 @@ use super::{
     keys::{ForwardedWord, ListenerTable, ProxiesTable},
     resolve::{Problems, networks},
 };
-use crate::{ListenAddr, hosts::TrustedProxies};
+use crate::hosts::TrustedProxies;
+use vermeil_address::ListenAddr;
 use vermeil_http::forwarded::ForwardedBy;
 
 /// The believed proxies; `announced` are the listeners with the PROXY protocol.

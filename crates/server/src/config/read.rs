@@ -501,8 +501,8 @@ texts! {
     PathBuf: ValueKind::Path, |path| path.display().to_string();
     Listen: ValueKind::Address, |listen| listen.to_string();
     FileMode: ValueKind::Text, |mode| mode.to_string();
-    crate::log::LogFormat: ValueKind::Text, |format| format.to_string();
-    crate::log::LogTarget: ValueKind::Log, |target| target.to_string();
+    vermeil_log::LogFormat: ValueKind::Text, |format| format.to_string();
+    vermeil_log::LogTarget: ValueKind::Log, |target| target.to_string();
 }
 
 impl ConfigSetting for ControlTarget {

@@ -20,7 +20,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    ClientBound, ListenAddr,
+    ClientBound,
     control_socket::ControlTarget,
     hosts::{
         Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
@@ -44,6 +44,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use vermeil_address::ListenAddr;
 use vermeil_files::{
     FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name,
 };

@@ -3,7 +3,6 @@
 
 use super::values::{Listen, PhpPlace};
 use crate::{
-    address::{ListenAddr, UnixAddr},
     listen::unix,
     options::ServeOptions,
     paths,
@@ -14,6 +13,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
+use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Instance, Machine, TopologyError, allowed, sysfs};
 
 /// A machine, and the part of the machine that the server may use.

@@ -2,15 +2,17 @@
 
 use super::*;
 use crate::{
-    IoChoice, ListenAddr, UnixAddr,
+    IoChoice,
     check::ServePlan,
     hosts::{Action, Hosts, Unknown},
-    log::{LogFormat, LogTarget},
     options::{ServeOptions, Timeouts, keys_that_differ},
 };
 use std::{io, net::SocketAddr, time::Duration};
+use vermeil_address::ListenAddr;
+use vermeil_address::UnixAddr;
 use vermeil_files::{FollowSymlinks, Listing};
 use vermeil_http::ConnectionLimits;
+use vermeil_log::{LogFormat, LogTarget};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 mod access;

@@ -9,22 +9,22 @@
 
 use super::{Connection, visitor_of};
 use crate::{
-    address::{Client, ListenAddr, UnixAddr},
     admission_control::Admission,
     client_stream::{ClientCheck, ClientStream},
     connections::IdleState,
     core_context::{self, CoreContext},
     exchange::{Lost, Visitor},
     hosts::TrustedProxies,
-    log::NoticeKind,
 };
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
+use vermeil_address::{Client, ListenAddr, UnixAddr};
 use vermeil_http::{
     FieldLines, Request,
     forwarded::{self, ForwardedAddress, ForwardedClient},
     gateway::{ClientLink, ClientScheme, ProxiedClient, ProxiedEnds},
     proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
 };
+use vermeil_log::NoticeKind;
 use vermeil_tls::ClientTrust;
 
 /// The client of a connection, and of its current request.

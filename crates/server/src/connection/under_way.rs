@@ -5,12 +5,12 @@
 //! end. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
 use crate::{
-    address::Client,
     core_context::{self, EndedRequest, ProgramPart},
     counts::{AnswerEnd, RequestStart},
     exchange::{Lost, RequestName, Sent},
 };
 use bytes::Bytes;
+use vermeil_address::Client;
 use vermeil_http::{ParsedPart, gateway::Oddity};
 
 /// The logged status if the client left before anything was sent, as in nginx.

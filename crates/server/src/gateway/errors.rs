@@ -5,12 +5,12 @@
 //! count is logged. Tested below.
 
 use crate::exchange::RequestName;
-use crate::log::{NoticeKind, Notices};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 use std::time::Instant;
+use vermeil_log::{NoticeKind, Notices};
 
 /// Longest line, in bytes; the rest is cut. PHP cuts its own lines at 1,024 bytes
 /// (`log_errors_max_len`), without file name and time.

@@ -8,10 +8,11 @@
 //! answers are gathered (`relay.rs`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/application.rs`).
 
-use crate::{core_context, log::NoticeKind};
+use crate::core_context;
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
+use vermeil_log::NoticeKind;
 
 /// How long a core must have sent no file before the core waits for programs, in milliseconds. A
 /// browser requests the files of a page within a round trip of each other, and a hundred

@@ -27,9 +27,10 @@ pub(crate) use give::{Handing, HasControl, Taker};
 pub(crate) use take::Inherited;
 pub use take::TakeOverError;
 
-use crate::{address::ListenAddr, listening::Listening};
+use crate::listening::Listening;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use vermeil_address::ListenAddr;
 use vermeil_tls::TicketSecret;
 
 /// The handover message. Descriptors: the control socket, then the sockets of all addresses. Other

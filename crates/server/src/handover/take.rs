@@ -3,13 +3,11 @@
 use super::{AddressSockets, Handed, Serves};
 use crate::{
     activation::ActivationError,
-    address::ListenAddr,
     balance::{Balancing, Changeover},
     control_client::{ClientError, Offer, ask_to_take_over},
     control_socket::ControlTarget,
     listening::Listening,
     messages::Messages,
-    operator_log::log_line,
     options::ServeOptions,
     settings::TakeOver,
     signals,
@@ -24,6 +22,8 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use vermeil_address::ListenAddr;
+use vermeil_log::operator_log::log_line;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
 

@@ -17,12 +17,10 @@ mod announced;
 mod plain_http;
 
 use crate::{
-    ListenAddr,
     admission_control::Admission,
     client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
     connections::IdleState,
     core_context::{self, ConnectionPermit},
-    log::NoticeKind,
     request_loop::{self, ConnectionStart},
     tls::{HandshakeEnded, ServerTls, StepFailure},
 };
@@ -30,6 +28,8 @@ use announced::BegunConnection;
 use bytes::Bytes;
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
 use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
+use vermeil_address::ListenAddr;
+use vermeil_log::NoticeKind;
 use vermeil_tls::{
     CertificateError, ClientGreeting, ClientTrust, FirstBytes, HandshakeKind, HelloReader, HostTls,
     HostTlsConfig, LoadPermit, LookUp, TlsFailure, TlsSession,

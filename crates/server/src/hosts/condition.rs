@@ -4,9 +4,9 @@
 //! and through the binary (`crates/cli/tests/e2e/routes.rs`).
 
 use super::{Network, TextPattern, pattern::PatternError};
-use crate::address::Client;
 use percent_encoding::percent_decode;
 use std::{borrow::Cow, fmt, str::FromStr};
+use vermeil_address::Client;
 use vermeil_http::{Method, Request};
 
 /// What a route is asked about.
@@ -173,14 +173,17 @@ impl fmt::Display for RequestCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
     use vermeil_http::{ConnectionLimits, ParsedPart};
 
     fn holds(conditions: &Conditions, head: &str) -> bool {
         let head = format!("{head}\r\n\r\n");
         match vermeil_http::parse(head.as_bytes(), &ConnectionLimits::default()) {
-            ParsedPart::Complete { request, .. } => {
-                conditions.hold(Asked { request: Some(&request), peer: "127.0.0.1".parse().ok(), first: 0 })
-            }
+            ParsedPart::Complete { request, .. } => conditions.hold(Asked {
+                request: Some(&request),
+                peer: Some(IpAddr::from([127, 0, 0, 1]).into()),
+                first: 0,
+            }),
             other => panic!("{head}: {other:?}"),
         }
     }

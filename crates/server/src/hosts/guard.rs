@@ -5,11 +5,9 @@
 //! (`crates/cli/tests/e2e/access.rs`).
 
 use super::Network;
-use crate::{
-    access::{RateLimit, UserFile},
-    address::Client,
-};
+use crate::access::{RateLimit, UserFile};
 use std::sync::Arc;
+use vermeil_address::Client;
 
 /// The rules of a host or a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

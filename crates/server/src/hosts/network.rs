@@ -4,12 +4,12 @@
 //! In networks and clients alike, an IPv4 address mapped into IPv6 counts as the IPv4 address.
 //! Tested below.
 
-use crate::address::Client;
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
 };
+use vermeil_address::Client;
 
 /// Leading bits of an IPv4 address mapped into IPv6.
 const MAPPED_BITS: u8 = 96;
@@ -139,7 +139,11 @@ mod tests {
             let network: Network = network.parse().unwrap();
             for (addrs, is_inside) in [(inside, true), (outside, false)] {
                 for addr in addrs {
-                    assert_eq!(network.contains(addr.parse().unwrap()), is_inside, "{addr} in {network}");
+                    assert_eq!(
+                        network.contains(addr.parse::<IpAddr>().unwrap().into()),
+                        is_inside,
+                        "{addr} in {network}"
+                    );
                 }
             }
         }
@@ -149,7 +153,7 @@ mod tests {
     fn client_of_unix_socket_is_in_no_network_of_addresses() {
         let contains = |network: &str, client| network.parse::<Network>().unwrap().contains(client);
         assert!(contains("unix", Client::Unix));
-        assert!(!contains("unix", "127.0.0.1".parse().unwrap()));
+        assert!(!contains("unix", IpAddr::from([127, 0, 0, 1]).into()));
         assert!(!contains("0.0.0.0/0", Client::Unix) && !contains("::/0", Client::Unix));
     }
 

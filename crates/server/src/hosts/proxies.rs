@@ -5,7 +5,7 @@
 //! (`crates/cli/tests/e2e/proxies.rs`).
 
 use super::Network;
-use crate::address::{Client, ListenAddr};
+use vermeil_address::{Client, ListenAddr};
 use vermeil_http::forwarded::ForwardedBy;
 
 /// The believed proxies. By default none.

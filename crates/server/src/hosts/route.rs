@@ -4,9 +4,9 @@
 //! answer. Tested in `tests.rs`.
 
 use super::{AnswerRules, Asked, Candidate, Conditions, Guard, HostId, Network, TextPattern};
-use crate::address::Client;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
+use vermeil_address::Client;
 use vermeil_files::{has_segment, rest};
 use vermeil_http::{
     Status,

@@ -16,7 +16,6 @@ use super::{
     route::{Action, Route},
 };
 use crate::{
-    address::ListenAddr,
     paths,
     settings::{
         cgi::HostPrograms,
@@ -35,6 +34,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use vermeil_address::ListenAddr;
 use vermeil_files::{RouteEffect, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::{Request, path};
 use vermeil_tls::HostTls;

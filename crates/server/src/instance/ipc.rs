@@ -6,7 +6,6 @@
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
 use crate::{
-    address::ListenAddr,
     balance::Neighbours,
     config::{self, ConfigText},
     messages::Messages,
@@ -23,6 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use vermeil_address::ListenAddr;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 

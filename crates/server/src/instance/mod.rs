@@ -9,12 +9,10 @@ pub(crate) mod ipc;
 pub(crate) mod place;
 
 use crate::{
-    address::ListenAddr,
     balance::Balancing,
     config::{self, ConfigText, GivenParts, Surroundings},
     control::Overseer as _,
     listening::Listening,
-    operator_log::{log_as_instance, log_line},
     reload::{PreparedReload, RunningServer},
     signals,
     status::cores_in_words,
@@ -34,6 +32,8 @@ use std::{
     thread,
 };
 use vermeil::LoadPage;
+use vermeil_address::ListenAddr;
+use vermeil_log::operator_log::{log_as_instance, log_line};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 

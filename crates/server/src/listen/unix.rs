@@ -6,7 +6,6 @@
 //! socket. Tested through the binary (`crates/cli/tests/e2e/unix.rs`).
 
 use crate::{
-    address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr},
     admission_control::QUEUE_MAX,
     port_owner::{PortOwner, of_process},
 };
@@ -29,6 +28,7 @@ use std::{
     thread,
     time::Duration,
 };
+use vermeil_address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr};
 use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
 
 /// Interval and number of checks for another server. The kernel destroys the io_uring of an ended

@@ -97,9 +97,10 @@ fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{exchange::RequestName, gateway::ErrorSink, log::Notices};
+    use crate::{exchange::RequestName, gateway::ErrorSink};
     use std::sync::Arc;
     use vermeil_fastcgi::RequestId;
+    use vermeil_log::Notices;
 
     /// A record of kind `number`: 6 for output, 7 for error output, 3 for the end.
     fn record(number: u8, content: &[u8]) -> Vec<u8> {

@@ -16,7 +16,6 @@ use crate::{
     cgi::Cgi,
     gateway::{ErrorSink, SendSites, Spools},
     hosts::HostPhp,
-    log::Notices,
     php::{Php, PoolSupervisor, Pools},
     settings::{gateway::GatewayOptions, php::PoolOptions},
 };
@@ -27,6 +26,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 use vermeil_files::FileStore;
+use vermeil_log::Notices;
 use vermeil_spawn::Revisions;
 
 thread_local! {

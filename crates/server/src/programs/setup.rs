@@ -5,7 +5,6 @@ use super::{ProgramConfig, ProgramsShared, RunsPrograms, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
     gateway::{ParentFolder, PrivateWorkspace, RunDirs, SendSites, Spools},
-    log::Notices,
     options::ServeOptions,
     php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
     privileges::{self, When},
@@ -20,6 +19,7 @@ use std::{
 };
 use thiserror::Error;
 use vermeil_files::{FileStore, SiteError};
+use vermeil_log::Notices;
 use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.

@@ -1,6 +1,6 @@
 //! The settings of HTTPS: which listeners speak TLS, the bounds, and which hosts require HTTPS.
 
-use crate::ListenAddr;
+use vermeil_address::ListenAddr;
 pub use vermeil_tls::{CertificatePair, HostTls, MinimumVersion, TlsPolicy};
 
 /// Default number of handshakes of an instance that wait for a core. Default 1,000: half a second

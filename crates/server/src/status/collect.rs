@@ -12,7 +12,6 @@ use super::{
     shown_hosts::ShownHosts,
 };
 use crate::{
-    address::ListenAddr,
     admission_control::DoorStatus,
     busy_poll::PollingStatus,
     cgi::Cgi,
@@ -20,8 +19,6 @@ use crate::{
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
     hosts::{HostPhp, Hosts},
-    log::{LogCounts, NoticeKind, Notices},
-    operator_log,
     options::ServeOptions,
     php::{Php, PoolSnapshot, PoolState},
     programs::ProgramsShared,
@@ -36,6 +33,9 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
+use vermeil_address::ListenAddr;
+use vermeil_log::operator_log;
+use vermeil_log::{LogCounts, NoticeKind, Notices};
 
 /// How long the cores' busy time is sampled. An event of 2 ms at the edge of the sample changes a
 /// share by 1 %, and the status waits no longer than a fifth of a second.

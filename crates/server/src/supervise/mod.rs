@@ -25,7 +25,6 @@ use crate::{
     control::{BoundControl, ControlSocket},
     handover::Inherited,
     notify,
-    operator_log::log_line,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
     serve::{
@@ -48,6 +47,7 @@ use std::{
     time::Duration,
 };
 use supervisor::{InForce, InstanceEnds, Supervisor};
+use vermeil_log::operator_log::log_line;
 use vermeil_tls::Tickets;
 
 /// Arguments and configuration from which instances are started.

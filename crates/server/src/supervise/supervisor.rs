@@ -7,7 +7,6 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
-    address::ListenAddr,
     balance::{Balancing, Changeover},
     config::{self, ConfigText, Surroundings},
     control::Overseer,
@@ -18,7 +17,6 @@ use crate::{
     },
     listen::unix,
     listening::Listening,
-    operator_log::log_line,
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
@@ -40,6 +38,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{BackOff, BackOffBounds};
+use vermeil_address::ListenAddr;
+use vermeil_log::operator_log::log_line;
 use vermeil_tls::Tickets;
 
 /// Time limit for an instance to prepare a configuration, and again to switch to it. A hundred

@@ -9,7 +9,7 @@ mod workers;
 
 pub(crate) use workers::StepFailure;
 
-use crate::{ListenAddr, key_reader::KeyReader, options::ServeOptions, settings::tls::TlsOptions};
+use crate::{key_reader::KeyReader, options::ServeOptions, settings::tls::TlsOptions};
 use std::{
     sync::{
         Arc,
@@ -18,6 +18,7 @@ use std::{
     time::Instant,
 };
 use vermeil::Handle;
+use vermeil_address::ListenAddr;
 use vermeil_tls::{
     CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,
 };

@@ -3,11 +3,11 @@
 //!
 //! Reading has no side effects: a name stays a name until the resolution. Tested below.
 
-use crate::address::UNIX;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use vermeil_address::UNIX;
 
 /// Longest host name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;

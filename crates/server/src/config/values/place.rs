@@ -4,8 +4,8 @@
 //! Reading has no side effects: a name stays a name until it is resolved. Tested below.
 
 use super::Listen;
-use crate::address::UNIX;
 use std::{path::PathBuf, str::FromStr};
+use vermeil_address::UNIX;
 
 /// The place of PHP.
 #[derive(Clone, Debug, PartialEq, Eq)]

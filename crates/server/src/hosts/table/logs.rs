@@ -1,11 +1,11 @@
 //! The access logs of hosts.
 //!
-//! A host has the common log, no log, or a file. Leaves out the writing (`log/`). Tested through
-//! the binary (`crates/cli/tests/e2e/host_logs.rs`).
+//! A host has the common log, no log, or a file. Leaves out the writing (`vermeil-log`). Tested
+//! through the binary (`crates/cli/tests/e2e/host_logs.rs`).
 
 use super::{HostId, Hosts, HostsBuilder, HostsText};
-use crate::log::HostLog;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
+use vermeil_log::HostLog;
 
 /// The log of a host.
 #[derive(Clone, Copy, Debug)]

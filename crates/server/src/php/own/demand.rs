@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
-    log::{NoticeKind, Notices},
     php::{
         Php,
         pool::pool_state::{PoolState, StillUsed},
@@ -34,6 +33,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::BackOff;
+use vermeil_log::{NoticeKind, Notices};
 use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent};
 
 /// Time that a pool may run before it is drained because another pool needs its slot and no pool is

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     gateway::RunDirs,
-    log::Notices,
     options::ServeOptions,
     php::{Php, PoolSnapshot, pool::pool_state::Notifier},
     settings::php::{PhpOptions, PoolOptions},
@@ -29,6 +28,7 @@ use std::{
     },
     thread::JoinHandle,
 };
+use vermeil_log::Notices;
 use vermeil_spawn::{Channel, ProfileId, Rereading};
 
 /// References to a pool that no request can reach: the roster's, and the supervising thread's.

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     gateway::{ErrorLines, ErrorSink},
-    log::{NoticeKind, Notices},
     php::stream::ApplicationAddress,
 };
 use rustix::{
@@ -33,6 +32,7 @@ use std::{
 };
 use vermeil::{BackOff, BackOffBounds};
 use vermeil_fastcgi::request;
+use vermeil_log::{NoticeKind, Notices};
 use vermeil_spawn::{Channel, ProgramEvent};
 
 /// The pause before the first restart, and the longest pause: each end doubles the pause.

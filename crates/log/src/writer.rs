@@ -5,14 +5,15 @@
 //! records and count them. Memory is bounded by the channel and one formatted batch, which is at
 //! most four times as long as the batch (every byte escaped). Retries, drops at the end and notices
 //! about trouble are here too; descriptors are in `sink.rs`, the line format is in `combined.rs`.
-//! Tested in `tests.rs`.
+//! Tested in `access_log/tests.rs`.
 
 use super::batch::{BATCH_BYTES, Batch, LogMessage};
 use super::format::Formatter;
 use super::host_files::{HostFiles, LineCounts};
+use super::notices::{NoticeKind, Notices};
 use super::record::{KeptEntry, decode};
+use super::shared::LogShared;
 use super::sink::{LogSink, SinkProgress};
-use super::{LogShared, NoticeKind, Notices};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;

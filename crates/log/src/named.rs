@@ -2,11 +2,11 @@
 //!
 //! Owns the descriptor and the moment of each look at the path. Leaves out lines and retries
 //! (`writer.rs`, `host_files.rs`) and the renames of a rotation (`rotation.rs`). Tested in
-//! `tests.rs` through the whole log.
+//! `access_log/tests.rs` through the whole log.
 
+use super::log_file::{LogFile, open_log_file};
+use super::notices::{NoticeKind, Notices};
 use super::rotation::{self, LogFileId, ROTATION_GAP, Rotation};
-use super::sink::{LogFile, open_log_file};
-use super::{NoticeKind, Notices};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 const MOVE_CHECK: Duration = Duration::from_secs(1);
 
 /// The access to log files: by this process, or by another process where a sandbox forbids it.
-pub(crate) trait LogAccess: Send + Sync {
+pub trait LogAccess: Send + Sync {
     /// Opens a log file for appending, and creates it if missing. Never waits for the reader of a
     /// FIFO; a missing reader is the error `ENXIO`.
     ///
@@ -37,7 +37,7 @@ pub(crate) trait LogAccess: Send + Sync {
 
 /// The access of this process itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnAccess;
+pub struct OwnAccess;
 
 impl LogAccess for OwnAccess {
     fn open(&self, path: &Path) -> io::Result<File> {

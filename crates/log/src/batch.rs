@@ -2,10 +2,11 @@
 //!
 //! Handing over a batch never waits: if the channel is full, the batch is lost, but the core goes
 //! on. Formatting and writing are in `writer.rs`. The core passes the time in. Tested below
-//! (buffers come home, drops are counted) and in `tests.rs` (dropping a `CoreLog` loses nothing).
+//! (buffers come home, drops are counted) and in `access_log/tests.rs` (dropping a `CoreLog`
+//! loses nothing).
 
 use super::record::{LogRecord, RECORD_BYTES_MAX, encode};
-use super::{LogCounts, LogShared};
+use super::shared::{LogCounts, LogShared};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,7 +194,7 @@ impl Drop for CoreLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogOptions, LogTimeouts};
+    use super::super::{options::LogOptions, shared::LogTimeouts};
     use super::*;
 
     const RECORD: LogRecord<'_> = LogRecord { request_line: b"GET / HTTP/1.1", ..LogRecord::EMPTY };

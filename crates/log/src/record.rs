@@ -4,13 +4,13 @@
 //! The layout never leaves the process. The line format is in `combined.rs`, the batches are in
 //! `batch.rs`. Tested below: an encoded record decodes to the same record, cut at the bounds.
 
-use crate::address::Client;
 use std::{
     ffi::OsStr,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::unix::ffi::OsStrExt as _,
     path::Path,
 };
+use vermeil_address::Client;
 
 /// Longest path of a host's log, in bytes: two names of the longest length. The configuration
 /// refuses a longer path.

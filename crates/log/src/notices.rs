@@ -169,7 +169,7 @@ impl Notices {
     }
 
     /// Counts and prints a notice whose pace the caller controls.
-    pub(crate) fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
+    pub fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
         self.kind(kind).count.fetch_add(1, Ordering::Relaxed);
         self.put(&text(line, 0));
     }

@@ -1,147 +1,45 @@
-//! The access log and the operational notices, written without making a core wait.
+//! The access log as a whole: its start, its thread and its end.
 //!
-//! ```text
-//! core ── record ──▶ CoreLog (batch, 64 KiB) ── try_send ──▶ bounded channel ──▶ thread
-//!              `vermeil-log` ──▶ file, stdout ◀───────────── empty batch buffers come back
-//!              ─────────────────┘
-//! ```
-//!
-//! Contains the record of a request ([`LogRecord`]), the batches, the line format, the log thread,
-//! and the files of the server and of hosts, with their rotation. The connection decides which
-//! requests are recorded, and the caller turns signals into [`Log::reopen`]. Times are arguments,
-//! except on the log thread.
-//!
-//! Lines of a core keep the order of its records; lines of different cores may be out of order by
-//! up to [`FLUSH_MS`]. Records that cannot be written in time are dropped whole, and counted.
-//! Tested in `tests.rs` (the whole path against files, FIFOs and `/dev/full`) and beside each file.
+//! Times are arguments, except on the log thread. Tested in `access_log/tests.rs` against files,
+//! FIFOs and `/dev/full`.
 
-mod batch;
-mod combined;
-mod datagram;
-mod format;
-mod host_files;
-mod named;
-mod notices;
-mod options;
-mod record;
-mod rotation;
-mod sink;
-mod template;
-mod writer;
-
-#[cfg(test)]
-mod tests;
-
+use crate::{
+    batch::{CoreLog, LogMessage},
+    datagram::LogProtocol,
+    host_files::HostFiles,
+    named::{LogAccess, LogFolder, OwnAccess},
+    notices::{NoticeKind, Notices},
+    options::LogOptions,
+    shared::{LogCounts, LogShared, LogTimeouts},
+    sink::LogSink,
+    target::LogTarget,
+    writer::LogWriter,
+};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 use vermeil_spawn::user_name;
 
-pub use batch::{BATCH_BYTES, CoreLog, FLUSH_MS};
-pub use format::{LogFormat, LogFormats};
-pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
-pub use options::{HOST_FILES_OPEN_MAX, HostLog, LogOptions};
-pub use record::{
-    AnswerTime, FILE_BYTES_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX,
-    USER_AGENT_BYTES_MAX,
-};
-pub use template::{LogTemplate, LogTemplateError};
+#[cfg(test)]
+mod tests;
 
-use batch::LogMessage;
-use datagram::{JOURNALD, LogProtocol, SYSLOG};
-pub(crate) use named::{LogAccess, OwnAccess};
-pub use rotation::Rotation;
-pub(crate) use rotation::{LogFileId, ROTATION_GAP, rotate};
-pub(crate) use sink::open_log_file;
-
-use host_files::HostFiles;
-use named::LogFolder;
-use sink::LogSink;
-use writer::LogWriter;
-
-/// Batches that may wait for the log thread, for each core. With [`BATCH_BYTES`] this bounds the
-/// waiting memory at 512 KiB for each core. At 200,000 requests a second and 200 bytes a record, a
-/// core fills eight batches in 13 ms, and on a healthy disk the log thread returns to its queue
-/// sooner.
+/// Batches that may wait for the log thread, for each core. With
+/// [`BATCH_BYTES`](crate::BATCH_BYTES) this bounds the waiting memory at 512 KiB for each core. At
+/// 200,000 requests a second and 200 bytes a record, a core fills eight batches in 13 ms, and on a
+/// healthy disk the log thread returns to its queue sooner.
 pub const BATCHES_WAITING_PER_CORE: usize = 8;
 
 /// Time after the log thread's own limit at which it counts as hung in a write that the kernel does
 /// not finish (a dead network disk). The thread looks at its own limit ten times per second
 /// (`writer.rs`), so a thread that is only late ends before.
 const HUNG_AFTER: Duration = Duration::from_secs(1);
-
-/// Destination of the access log.
-///
-/// As text: `off`, `-` (standard output), `syslog`, `journald` or a path. `syslog:PATH` and
-/// `journald:PATH` name the socket of the daemon. Write `./off` for a file named `off`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Nothing is recorded.
-    Off,
-    /// Standard output, until it is closed.
-    Stdout,
-    /// A message to syslog for each line, at this socket.
-    Syslog(PathBuf),
-    /// A message to journald for each line, at this socket.
-    Journald(PathBuf),
-    /// Appended to this file, which is created with mode 0640 (less the umask) if missing.
-    File(PathBuf),
-}
-
-impl FromStr for LogTarget {
-    type Err = LogTargetError;
-
-    fn from_str(text: &str) -> Result<Self, LogTargetError> {
-        match text {
-            "" => Err(LogTargetError),
-            "off" => Ok(Self::Off),
-            "syslog" => Ok(Self::Syslog(SYSLOG.into())),
-            "journald" => Ok(Self::Journald(JOURNALD.into())),
-            "-" => Ok(Self::Stdout),
-            path => match path.split_once(':') {
-                Some(("syslog", path)) => Ok(Self::Syslog(socket_path(path)?)),
-                Some(("journald", path)) => Ok(Self::Journald(socket_path(path)?)),
-                _ => Ok(Self::File(PathBuf::from(path))),
-            },
-        }
-    }
-}
-
-/// The path of a daemon's socket.
-fn socket_path(path: &str) -> Result<PathBuf, LogTargetError> {
-    if path.starts_with('/') { Ok(path.into()) } else { Err(LogTargetError) }
-}
-
-impl fmt::Display for LogTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str("off"),
-            Self::Stdout => f.write_str("-"),
-            Self::Syslog(path) if path == Path::new(SYSLOG) => f.write_str("syslog"),
-            Self::Syslog(path) => write!(f, "syslog:{}", path.display()),
-            Self::Journald(path) if path == Path::new(JOURNALD) => f.write_str("journald"),
-            Self::Journald(path) => write!(f, "journald:{}", path.display()),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// The text is no log target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a log is `off`, `-` for standard output, `syslog`, `journald`, `syslog:/PATH` or `journald:/PATH` for another \
-     socket, or a file"
-)]
-pub struct LogTargetError;
 
 /// The access log cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +95,7 @@ fn may_rotate(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`Log::start`].
-pub(crate) fn look_at_file(options: &LogOptions, maker: LogMaker) -> Result<(), LogError> {
+pub fn look_at_file(options: &LogOptions, maker: LogMaker) -> Result<(), LogError> {
     let Some(path) = options.file() else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let looked = match access(path, Access::WRITE_OK) {
@@ -215,7 +113,7 @@ pub(crate) fn look_at_file(options: &LogOptions, maker: LogMaker) -> Result<(), 
 
 /// The user that makes a missing file of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogMaker {
+pub enum LogMaker {
     /// The superuser, for the user that the server becomes.
     Superuser,
     /// The user of the server.
@@ -238,80 +136,17 @@ fn with_owner(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// Counts of the records so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogCounts {
-    /// Lines written whole.
-    pub written: u64,
-    /// Records lost because the log could not keep up or could not be written.
-    pub dropped: u64,
-}
-
-/// State shared by the cores, the log thread and the owner: counters and two requests.
-#[derive(Debug)]
-struct LogShared {
-    /// Written by the log thread only.
-    written: AtomicU64,
-    /// Written by cores and by the log thread.
-    dropped: AtomicU64,
-    /// Set by [`Log::reopen`], cleared by the log thread.
-    reopen: AtomicBool,
-    /// Set by [`Log::close`], never cleared.
-    closing: AtomicBool,
-    patience: LogTimeouts,
-    format: LogFormats,
-    /// Whether there is a log for requests of hosts without a log of their own.
-    has_common: bool,
-}
-
-impl LogShared {
-    fn new(patience: LogTimeouts, options: &LogOptions) -> Arc<Self> {
-        Arc::new(Self {
-            written: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            reopen: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
-            patience,
-            format: options.format.clone(),
-            has_common: options.target != LogTarget::Off,
-        })
-    }
-
-    fn counts(&self) -> LogCounts {
-        LogCounts {
-            written: self.written.load(Ordering::Relaxed),
-            dropped: self.dropped.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// Time limits of the log thread.
-#[derive(Clone, Copy, Debug)]
-struct LogTimeouts {
-    /// Pause between a failed write or open and the next attempt.
-    retry: Duration,
-    /// Time limit of the last batch for room in the channel, and of closing for a reader that does
-    /// not read.
-    close: Duration,
-}
-
-impl LogTimeouts {
-    /// A full disk gets one attempt per second. At exit, a stuck log delays the end by two seconds
-    /// at most.
-    const USUAL: Self = Self { retry: Duration::from_secs(1), close: Duration::from_secs(2) };
-}
-
 /// The access log: owns the log thread. Made before the cores, closed after them.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vermeil_server::log::{Log, LogTarget, Notices};
+/// use vermeil_log::{Log, LogTarget, Notices};
 ///
 /// let log = Log::start(&LogTarget::Off, 2, Arc::new(Notices::stderr()))?;
 /// let on_core_0 = log.core();
 /// drop(on_core_0);
 /// assert_eq!(log.close().dropped, 0);
-/// # Ok::<(), vermeil_server::log::LogError>(())
+/// # Ok::<(), vermeil_log::LogError>(())
 /// ```
 #[derive(Debug)]
 pub struct Log {
@@ -342,7 +177,7 @@ impl Log {
 
     /// Like [`start`](Self::start), with all options, and for a process that must not open files
     /// itself.
-    pub(crate) fn start_by(
+    pub fn start_by(
         access: Arc<dyn LogAccess>,
         options: &LogOptions,
         cores: usize,

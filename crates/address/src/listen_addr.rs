@@ -1,17 +1,7 @@
-//! Addresses of listeners and of their clients: TCP, or a unix socket for a proxy on the same
-//! machine.
-//!
-//! Leaves out the written form of addresses (`config/values/listen.rs`) and opening sockets
-//! (`listen.rs`). Tested below.
+//! Addresses of listeners. Tested below.
 
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeSet,
-    fmt,
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::Mutex,
-};
+use std::{collections::BTreeSet, fmt, net::SocketAddr, path::Path, sync::Mutex};
 
 /// Longest path of a unix socket, in bytes (unix(7): 108 with the zero byte at the end).
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -21,7 +11,7 @@ pub const UNIX_PATH_BYTES_MAX: usize = 107;
 pub const UNIX_MODE: u32 = 0o666;
 
 /// The prefix of a unix socket's address.
-pub(crate) const UNIX: &str = "unix:";
+pub const UNIX: &str = "unix:";
 
 /// The address of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -45,9 +35,11 @@ pub struct UnixAddr {
 
 /// The identity of a socket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct SocketFile {
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
+pub struct SocketFile {
+    /// The device.
+    pub dev: u64,
+    /// The inode.
+    pub ino: u64,
 }
 
 /// The address in messages between processes.
@@ -102,12 +94,12 @@ impl ListenAddr {
     }
 
     /// The TCP port; `None` if the kernel chooses the port.
-    pub(crate) fn port(&self) -> Option<u16> {
+    pub fn port(&self) -> Option<u16> {
         self.tcp().map(|addr| addr.port()).filter(|port| *port != 0)
     }
 
     /// Whether both are the same place; the mode of a socket's file does not count.
-    pub(crate) fn is_at(&self, other: &Self) -> bool {
+    pub fn is_at(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
             _ => self == other,
@@ -129,7 +121,7 @@ impl UnixAddr {
     }
 
     /// The same, bound as this file.
-    pub(crate) fn bound_as(self, file: SocketFile) -> Self {
+    pub fn bound_as(self, file: SocketFile) -> Self {
         Self { file: Some(file), ..self }
     }
 
@@ -144,7 +136,7 @@ impl UnixAddr {
     }
 
     /// The file, once the socket is bound.
-    pub(crate) fn file(self) -> Option<SocketFile> {
+    pub fn file(self) -> Option<SocketFile> {
         self.file
     }
 }
@@ -173,55 +165,6 @@ impl fmt::Display for ListenAddr {
 impl fmt::Display for UnixAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{UNIX}{}", self.path)
-    }
-}
-
-/// The client of a connection, as far as known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
-    /// An address. An IPv4 address that was mapped into IPv6 counts as IPv4.
-    Ip(IpAddr),
-    /// A process of this machine, through a unix socket.
-    Unix,
-    /// A client behind a believed proxy that names no valid address. The client is in no network.
-    Unknown,
-}
-
-impl Client {
-    /// The client at an address, or at a unix socket.
-    pub(crate) fn of(peer: Option<SocketAddr>) -> Self {
-        peer.map_or(Self::Unix, |addr| Self::Ip(addr.ip().to_canonical()))
-    }
-}
-
-impl From<IpAddr> for Client {
-    fn from(addr: IpAddr) -> Self {
-        Self::Ip(addr.to_canonical())
-    }
-}
-
-#[cfg(test)]
-impl std::str::FromStr for Client {
-    type Err = std::net::AddrParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == UNIX { Ok(Self::Unix) } else { text.parse().map(|addr: IpAddr| addr.into()) }
-    }
-}
-
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ip(addr) => addr.fmt(f),
-            Self::Unix => f.write_str(UNIX),
-            Self::Unknown => f.write_str("-"),
-        }
-    }
-}
-
-impl Serialize for Client {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

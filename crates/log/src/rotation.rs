@@ -34,7 +34,7 @@ use vermeil_io::output::{NameInFolder, Output};
 /// The shortest time between two rotations of a file: twice the time in which another process
 /// notices a renamed file (`MOVE_CHECK` in `named.rs`). So a process never writes to a file that
 /// two rotations have moved.
-pub(crate) const ROTATION_GAP: Duration = Duration::from_secs(2);
+pub const ROTATION_GAP: Duration = Duration::from_secs(2);
 
 /// When log files are rotated, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,27 +50,28 @@ pub struct Rotation {
 
 /// The file that a process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LogFileId {
+pub struct LogFileId {
     device: u64,
     inode: u64,
 }
 
 impl LogFileId {
-    pub(crate) fn of(found: &Stat) -> Self {
+    /// The identity of the file that `found` describes.
+    pub fn of(found: &Stat) -> Self {
         Self { device: found.st_dev, inode: found.st_ino }
     }
 }
 
 impl Rotation {
     /// The period of a moment.
-    pub(crate) fn period(&self, at: SystemTime) -> Option<u64> {
+    pub fn period(&self, at: SystemTime) -> Option<u64> {
         let every = self.every?.as_millis().max(1);
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Some(u64::try_from(since / every).unwrap_or(u64::MAX))
     }
 
     /// Whether a file of this size is large enough.
-    pub(crate) fn is_full(&self, bytes: u64) -> bool {
+    pub fn is_full(&self, bytes: u64) -> bool {
         self.bytes.is_some_and(|most| bytes >= most)
     }
 }
@@ -84,7 +85,7 @@ impl Rotation {
 ///
 /// # Errors
 /// The system's error. The log keeps its name then, unless only the new file could not be made.
-pub(crate) fn rotate(path: &Path, file: LogFileId, kept: u32) -> io::Result<bool> {
+pub fn rotate(path: &Path, file: LogFileId, kept: u32) -> io::Result<bool> {
     // Only the superuser must not follow links of other users, and `find` looks at each link then.
     let path = if geteuid().is_root() { path.to_owned() } else { fs::canonicalize(path)? };
     let log = NameInFolder::find(&path)?;

@@ -2,9 +2,9 @@
 //!
 //! Leaves out which host has which log (`hosts/`).
 
-use super::format::LogFormats;
+use super::format::{LogFormat, LogFormats};
 use super::rotation::Rotation;
-use super::{LogFormat, LogTarget};
+use super::target::LogTarget;
 use std::path::Path;
 
 /// Log files of hosts that are open at once, by default: half of the descriptors that a process has

@@ -4,11 +4,11 @@
 //! each path in one piece. At the bound, the file that was unused for the longest time is closed,
 //! and opened again for its next line. A file that cannot be written loses its lines, which are
 //! counted, because the lines of other hosts must not wait for a single host. Leaves out the common
-//! log (`writer.rs`). Tested below, in `tests.rs` and through the binary
+//! log (`writer.rs`). Tested below, in `access_log/tests.rs` and through the binary
 //! (`crates/cli/tests/e2e/host_logs.rs`).
 
 use super::named::{LogFolder, NamedFile};
-use super::{NoticeKind, Notices};
+use super::notices::{NoticeKind, Notices};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ impl HostFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{named::OwnAccess, rotation::Rotation};
+    use crate::{named::OwnAccess, rotation::Rotation};
     use std::sync::Arc;
 
     /// Regression: each opening put a rotation off for two seconds, so files that were closed for

@@ -2,9 +2,13 @@
 
 use super::super::record::{LINE_BYTES_MAX, LogRecord, decode, encode};
 use super::*;
-use crate::Client;
 use proptest::prelude::*;
 use std::net::IpAddr;
+use vermeil_address::{Client, UNIX};
+
+fn client(addr: &str) -> Client {
+    addr.parse::<IpAddr>().unwrap().into()
+}
 
 fn line(record: &LogRecord<'_>) -> String {
     let mut batch = Vec::new();
@@ -16,7 +20,7 @@ fn line(record: &LogRecord<'_>) -> String {
 
 fn example<'a>() -> LogRecord<'a> {
     LogRecord {
-        peer: "127.0.0.1".parse().unwrap(),
+        peer: client("127.0.0.1"),
         unix_seconds: 971_186_136,
         host: None,
         request_line: b"GET /apache_pb.gif HTTP/1.0",
@@ -47,7 +51,7 @@ fn user_is_one_word() {
 #[test]
 fn absent_field_is_a_dash() {
     let nothing = LogRecord {
-        peer: "2001:db8::7".parse().unwrap(),
+        peer: client("2001:db8::7"),
         unix_seconds: 0,
         host: None,
         request_line: b"",
@@ -62,7 +66,7 @@ fn absent_field_is_a_dash() {
 
 #[test]
 fn a_mapped_address_is_written_as_ipv4() {
-    let record = LogRecord { peer: "::ffff:192.0.2.1".parse().unwrap(), ..example() };
+    let record = LogRecord { peer: client("::ffff:192.0.2.1"), ..example() };
     assert!(line(&record).starts_with("192.0.2.1 - - ["));
 }
 
@@ -140,7 +144,7 @@ fn parse(line: &str) -> Option<ParsedLine> {
     let status = status.parse().ok()?;
     let body_bytes = if bytes == "-" { 0 } else { bytes.parse().ok()? };
     Some(ParsedLine {
-        peer: peer.parse().ok()?,
+        peer: if peer == UNIX { Client::Unix } else { peer.parse::<IpAddr>().ok()?.into() },
         unix_seconds: parse_time(time)?,
         request,
         status,

@@ -1,12 +1,15 @@
 //! The log as a whole: cores on one side, files, FIFOs and `/dev/full` on the other.
 
 use super::*;
+use crate::{batch::FLUSH_MS, record::LogRecord, target::LogTargetError};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Read;
+use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
+use vermeil_address::Client;
 
 /// Short, because some tests wait for a reader that never comes.
 const IMPATIENT: LogTimeouts =
@@ -52,7 +55,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 fn record(core: &mut CoreLog, target: &str) {
     core.record(
         &LogRecord {
-            peer: "127.0.0.1".parse().unwrap(),
+            peer: Client::from(IpAddr::from([127, 0, 0, 1])),
             unix_seconds: 971_186_136,
             host: None,
             request_line: format!("GET /{target} HTTP/1.1").as_bytes(),

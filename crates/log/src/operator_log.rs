@@ -1,7 +1,7 @@
 //! Lines for the operator, on standard error.
 //!
 //! Owns the name at the start of each line: the server, or one of its instances. Leaves out notices
-//! about frequent events (`log/notices.rs`). Tested through the binary.
+//! about frequent events (`notices.rs`). Tested through the binary.
 
 use std::{
     fmt,
@@ -19,18 +19,18 @@ pub fn process_name() -> &'static str {
 }
 
 /// The number of this instance, or 0 if it is the only instance.
-pub(crate) fn instance() -> u32 {
+pub fn instance() -> u32 {
     SPEAKER.get().map_or(0, |(number, _)| *number)
 }
 
 /// Marks all further lines as those of instance `number`.
-pub(crate) fn log_as_instance(number: u32) {
+pub fn log_as_instance(number: u32) {
     // A second call would mean a second instance in this process, which cannot happen.
     let _ = SPEAKER.set((number, format!("vermeil[{number}]")));
 }
 
 /// Writes a line. A closed standard error is no reason to stop.
-pub(crate) fn log_line(line: fmt::Arguments<'_>) {
+pub fn log_line(line: fmt::Arguments<'_>) {
     // In a single write, because several processes write to the same stream.
     let _ = io::stderr().write_all(format!("{}: {line}\n", process_name()).as_bytes());
 }

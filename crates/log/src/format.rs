@@ -5,12 +5,12 @@
 use super::combined::LineWriter;
 use super::record::{KeptField, KeptRecord};
 use super::template::{LogField, LogTemplate, LogTemplateError, seconds};
-use crate::address::Client;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use vermeil_address::Client;
 
 /// The form of a line of the access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -191,7 +191,7 @@ mod tests {
 
     fn line(format: LogFormat, host: Option<&[u8]>) -> String {
         let record = LogRecord {
-            peer: "192.0.2.1".parse().unwrap(),
+            peer: std::net::IpAddr::from([192, 0, 2, 1]).into(),
             unix_seconds: 971_186_136,
             host,
             request_line: b"GET /\"\xc3\xa9\xff HTTP/1.1",
