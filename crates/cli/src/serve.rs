@@ -31,7 +31,9 @@ use vermeil_server::{
     Assigned,
     supervise::{InstanceProgram, supervise},
 };
-use vermeil_server::{ServeError, ServeOptions, ServerEnded, User, settings::TakeOver};
+use vermeil_server::{ServeError, ServeOptions, ServerEnded};
+use vermeil_settings::TakeOver;
+use vermeil_settings::User;
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.

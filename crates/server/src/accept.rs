@@ -16,7 +16,6 @@ use crate::{
     core_context::{self, ConnectionPermit},
     handshake,
     request_loop::{self, ConnectionStart},
-    settings::BusyPoll,
 };
 use std::{
     io,
@@ -28,6 +27,7 @@ use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_address::ListenAddr;
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;
+use vermeil_settings::BusyPoll;
 
 /// How long a core waits after accepting failed for lack of descriptors or memory, because the
 /// kernel does not report a free descriptor. A core then makes twenty attempts per second.

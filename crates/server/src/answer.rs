@@ -30,7 +30,6 @@ use crate::{
     https,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
-    settings::tls::HttpsUse,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -46,6 +45,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_log::NoticeKind;
+use vermeil_settings::tls::HttpsUse;
 
 /// For answers that are valid only now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";

@@ -12,10 +12,10 @@
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/cli/tests/steer/busy.rs`).
 
-use crate::settings::BusyPoll;
 use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};
 use vermeil_log::{NoticeKind, Notices};
+use vermeil_settings::BusyPoll;
 
 /// How long a wait polls before it sleeps. The kernel's documentation advises this value for a few
 /// sockets (`net.core.busy_read`).

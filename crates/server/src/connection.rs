@@ -18,7 +18,6 @@ use crate::{
     counts::AnswerEnd,
     exchange::{AnswerHead, Lost, Visitor},
     pages::page,
-    settings::gateway::CONTENT_RATE_MIN,
 };
 use bytes::Bytes;
 use half_closed::HalfClosed;
@@ -39,6 +38,7 @@ use vermeil_files::OpenFile;
 use vermeil_http::{
     Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
 };
+use vermeil_settings::gateway::CONTENT_RATE_MIN;
 use write_timeout::with_write_timeout;
 
 /// Bytes that a client may send ahead while a program answers. Beyond this bound the server no

@@ -8,9 +8,9 @@ use crate::{
     exchange::{AnswerHead, Sent, StrictTransport, Visitor},
     hosts::{HostId, Hosts},
     pages::page,
-    settings::tls::HttpsUse,
 };
 use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
+use vermeil_settings::tls::HttpsUse;
 
 /// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";

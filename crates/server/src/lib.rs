@@ -7,9 +7,9 @@
 //! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
 //! job.
 //!
-//! The modules form layers, and no two modules import each other: [`settings`] and [`hosts`] know
-//! no part of the server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and
-//! [`supervise`] know all.
+//! The modules form layers, and no two modules import each other: [`hosts`] knows no part of the
+//! server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and [`supervise`] know
+//! all.
 
 mod accept;
 pub mod access;
@@ -70,7 +70,6 @@ mod request_loop;
 mod sandbox;
 mod serve;
 mod server;
-pub mod settings;
 mod signals;
 mod stall_rescue;
 pub mod status;
@@ -79,7 +78,6 @@ mod tls;
 mod trace;
 mod try_files;
 mod turns;
-mod user;
 
 pub use activation::ActivationError;
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
@@ -91,6 +89,6 @@ pub use listen::ListenError;
 pub use options::{
     CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
 };
+pub use privileges::PrivilegeError;
 pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
-pub use user::{PrivilegeError, Unfit, User};
 pub use vermeil::IoChoice;

@@ -224,7 +224,7 @@ fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Balance;
+    use vermeil_settings::Balance;
 
     fn balancing(cores: usize) -> Balancing {
         Balancing::choose(Balance::Local, &vec![CpuId(0); cores])

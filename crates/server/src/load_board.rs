@@ -4,8 +4,8 @@
 
 mod orca;
 
-use crate::settings::LoadReport;
 use std::sync::atomic::{AtomicU32, Ordering};
+use vermeil_settings::LoadReport;
 
 /// The last measurement. A single thread writes the numbers and all cores read them. Relaxed,
 /// because each number stands alone.

@@ -1,25 +1,21 @@
 //! The options of `vermeil serve`: every setting with its unit, its default and its bound.
 
-use crate::{
-    clients::ClientBound,
-    control_socket::ControlTarget,
-    hosts::Hosts,
-    settings::{
-        Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
-        cgi::CgiOptions,
-        compression::CompressionOptions,
-        gateway::GatewayOptions,
-        php::{PhpOptions, PoolsOptions},
-        tls::TlsOptions,
-    },
-    user::User,
-};
+use crate::{clients::ClientBound, control_socket::ControlTarget, hosts::Hosts};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_address::ListenAddr;
 use vermeil_files::StoreOptions;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
+use vermeil_settings::User;
+use vermeil_settings::{
+    Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
+    cgi::CgiOptions,
+    compression::CompressionOptions,
+    gateway::GatewayOptions,
+    php::{PhpOptions, PoolsOptions},
+    tls::TlsOptions,
+};
 use vermeil_topology::{CpuId, CpuSet, Instance};
 
 /// Default number of connections that one core holds. Beyond it new connections wait in the
@@ -140,7 +136,7 @@ pub struct Timeouts {
     pub header: Duration,
     /// From the end of the head to the end of the body. Default 30 s, because the server reads
     /// these bodies only to discard them. Bodies for programs have longer while they come at
-    /// [`CONTENT_RATE_MIN`](crate::settings::gateway::CONTENT_RATE_MIN).
+    /// [`CONTENT_RATE_MIN`](vermeil_settings::gateway::CONTENT_RATE_MIN).
     pub body: Duration,
     /// Between an answer and the next request's first byte. Default 60 s.
     pub keep_alive: Duration,

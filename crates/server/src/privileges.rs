@@ -6,14 +6,18 @@
 //! the right to change the user, so in that case it starts before the server gives up its rights.
 //! Tested through the binary (`crates/cli/tests/e2e/user.rs`).
 
-use crate::{
-    options::ServeOptions,
-    user::{PrivilegeError, Unfit, User},
-};
+mod becoming;
+
+pub use becoming::PrivilegeError;
+pub(crate) use becoming::{look_as, refuse_without_rights};
+
+use crate::options::ServeOptions;
+use becoming::{own_log, take_on};
 use rustix::process::geteuid;
 use std::io;
 use vermeil_io::output::FileOwner;
 use vermeil_log::operator_log::log_line;
+use vermeil_settings::Unfit;
 use vermeil_spawn::Identity;
 
 /// The moment at which a server becomes its user.
@@ -73,7 +77,7 @@ pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
 /// The user that this process will become, if that is another user. Files that the server uses
 /// later must belong to this user.
 pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
-    options.user.as_ref().filter(|user| !user.is_ours()).map(User::owner)
+    options.user.as_ref().filter(|user| !user.is_ours()).map(becoming::owner)
 }
 
 /// Prepares the change to another user.
@@ -81,7 +85,7 @@ pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
 /// # Errors
 /// The log cannot be opened.
 pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
-    options.user.as_ref().map_or(Ok(()), |user| user.own_log(options.log.file()))
+    options.user.as_ref().map_or(Ok(()), |user| own_log(user, options.log.file()))
 }
 
 /// Becomes the configured user, if `now` is the right moment.
@@ -90,7 +94,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
 /// This process lacks the right.
 pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
     match &options.user {
-        Some(user) if when(options) == now => user.take_on(),
+        Some(user) if when(options) == now => take_on(user),
         _ => Ok(()),
     }
 }

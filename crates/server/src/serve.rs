@@ -22,16 +22,14 @@ use crate::{
     listening::Listening,
     notify,
     options::{ServeOptions, Timeouts},
-    privileges::{self, When},
+    privileges::{self, PrivilegeError, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
     sandbox::{self, Outside, Sandbox},
     server::Server,
-    settings::tls::HTTPS_PORT,
     signals::{self, Impatience, StopCourse},
     tls::ServerTls,
     trace::{EVENTS_PER_CORE, TraceTarget},
-    user::PrivilegeError,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
@@ -57,6 +55,7 @@ use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Log, LogError, Notices};
+use vermeil_settings::tls::HTTPS_PORT;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 

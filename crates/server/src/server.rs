@@ -13,7 +13,6 @@ use crate::{
     hosts::OpenSites,
     load_board::LoadBoard,
     options::{ServeOptions, Timeouts},
-    settings::{BusyPoll, LoadReport},
     tls::ServerTls,
 };
 use bytes::Bytes;
@@ -28,6 +27,7 @@ use std::{
 };
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
+use vermeil_settings::{BusyPoll, LoadReport};
 
 pub(crate) struct Server {
     pub(crate) sites: Arc<OpenSites>,

@@ -8,12 +8,12 @@
 //! at most. The lock around the table of hosts is no bottleneck, because a program costs a thousand
 //! times as much as the lock. Tested in `turns/tests.rs`.
 
-use crate::settings::cgi::ProgramBounds;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
 };
 use vermeil::{Semaphore, SemaphorePermit};
+use vermeil_settings::cgi::ProgramBounds;
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,10 @@ use crate::values::{Size, Span, size_between};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
-use vermeil_server::Unfit;
 use vermeil_server::hosts::{Action, Route};
-use vermeil_server::settings::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
-use vermeil_server::settings::gateway::SendRoot;
+use vermeil_settings::Unfit;
+use vermeil_settings::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
+use vermeil_settings::gateway::SendRoot;
 
 use super::limits::{G, K, M};
 

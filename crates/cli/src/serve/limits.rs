@@ -122,7 +122,7 @@ pub(super) struct LimitArgs {
     ///
     /// From 0 to 1T, all requests of an instance together. Beyond it bodies of every size are
     /// spooled to files.
-    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(vermeil_server::settings::gateway::CONTENT_MEMORY_BYTES_MAX))]
+    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(vermeil_settings::gateway::CONTENT_MEMORY_BYTES_MAX))]
     #[arg(value_parser = size_between(0, T))]
     pub(super) body_memory_bytes: Size,
 

@@ -4,7 +4,7 @@ use super::limits::{G, K};
 use crate::values::{Size, Span, size_between};
 use clap::Args;
 use std::convert::Infallible;
-use vermeil_server::settings::gateway::{self, GatewayOptions, GatewayTimeouts, Sends};
+use vermeil_settings::gateway::{self, GatewayOptions, GatewayTimeouts, Sends};
 
 /// Programs.
 #[derive(Clone, Debug, Args)]

@@ -14,18 +14,19 @@ use vermeil_address::ListenAddr;
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
+use vermeil_server::config::Surroundings;
 use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
-use vermeil_server::settings::Balance;
-use vermeil_server::settings::compression::CompressionOptions;
-use vermeil_server::settings::gateway::{GatewayOptions, HostSends, Sends};
-use vermeil_server::settings::php::PoolsOptions;
-use vermeil_server::settings::tls::HttpsUse;
-use vermeil_server::settings::{BalancerOptions, LoadReport};
 use vermeil_server::{
     ClientBound, HOSTS_SHOWN_MAX, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
-    settings::{BusyPoll, MovePolicy, TakeOver},
 };
-use vermeil_server::{config::Surroundings, settings::RequestedPlacement};
+use vermeil_settings::Balance;
+use vermeil_settings::RequestedPlacement;
+use vermeil_settings::compression::CompressionOptions;
+use vermeil_settings::gateway::{GatewayOptions, HostSends, Sends};
+use vermeil_settings::php::PoolsOptions;
+use vermeil_settings::tls::HttpsUse;
+use vermeil_settings::{BalancerOptions, LoadReport};
+use vermeil_settings::{BusyPoll, MovePolicy, TakeOver};
 
 impl ServeArgs {
     /// The server's options.

@@ -11,8 +11,9 @@ use vermeil_address::ListenAddr;
 use vermeil_files::{Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_server::hosts::Rules;
-use vermeil_server::settings::Balance;
-use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts, settings::BusyPoll};
+use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
+use vermeil_settings::Balance;
+use vermeil_settings::BusyPoll;
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_address::ListenAddr;
 use vermeil_server::config::Surroundings;
-use vermeil_server::settings::tls::{CertificatePair, HostTls, TlsOptions};
+use vermeil_settings::tls::{CertificatePair, HostTls, TlsOptions};
 
 /// HTTPS.
 #[derive(Clone, Debug, Args)]

@@ -6,13 +6,14 @@
 //! through the binary (`crates/cli/tests/e2e/access.rs`).
 
 use super::htpasswd::StoredHash;
-use crate::{settings::cgi::ProgramBounds, turns::HostTurns};
+use crate::turns::HostTurns;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
+use vermeil_settings::cgi::ProgramBounds;
 
 /// How long a right password is remembered, so a client costs one check per minute.
 const REMEMBERED: Duration = Duration::from_secs(60);

@@ -28,7 +28,6 @@ pub(crate) use changeover::Changeover;
 pub(crate) use counters::Accepted;
 pub(crate) use summary::AcceptSummary;
 
-use crate::settings::Balance;
 use changeover::say_unchosen;
 use counters::{AcceptCounts, BalanceCounters};
 use kernel::KernelChoice;
@@ -41,6 +40,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use vermeil::LoadPage;
+use vermeil_settings::Balance;
 use vermeil_steer::{AcceptSteering, Group, Mode};
 use vermeil_topology::{CpuId, Instance, sysfs};
 

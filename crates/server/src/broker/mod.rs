@@ -309,12 +309,10 @@ pub(crate) fn is_order(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::{self, Surroundings},
-        settings::Balance,
-    };
+    use crate::config::{self, Surroundings};
     use std::{fs, io::Write as _, net::SocketAddr, thread};
     use vermeil_log::{LogOptions, LogTarget};
+    use vermeil_settings::Balance;
 
     /// A broker on a thread, for a server whose command line names this log and this address.
     fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {

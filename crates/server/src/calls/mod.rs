@@ -17,10 +17,10 @@ use crate::{
     pages::RETRY_AFTER,
     php,
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
-    settings::gateway::SendRoot,
 };
 pub(crate) use route::{look_up, site};
 use vermeil_log::NoticeKind;
+use vermeil_settings::gateway::SendRoot;
 
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};

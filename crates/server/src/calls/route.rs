@@ -14,7 +14,6 @@ use crate::{
     hosts::{Met, OpenedHost, RunBy},
     pages::RETRY_AFTER,
     programs::{GatewayRequest, ProgramReason},
-    settings::php::{EXTENSION, INDEX},
 };
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
@@ -25,6 +24,7 @@ use vermeil_http::{
     gateway::split,
     path::{self, ProgramPath},
 };
+use vermeil_settings::php::{EXTENSION, INDEX};
 
 /// The target of a request.
 pub(crate) enum RequestRoute {

@@ -13,11 +13,11 @@ use crate::{
     exchange::{AnswerHead, Lost},
     gateway::{self, Named, SendRefusal, SendSites},
     pages::RETRY_AFTER,
-    settings::gateway::SendRoot,
 };
 use std::borrow::Cow;
 use vermeil_files::EntryOutcome;
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
+use vermeil_settings::gateway::SendRoot;
 
 /// The answer that sends a file.
 pub(crate) struct SendfileAnswer {

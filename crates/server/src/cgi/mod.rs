@@ -28,7 +28,6 @@ use crate::{
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
     hosts::{Action, Asked, Rules},
-    settings::cgi::{CgiOptions, HostPrograms, Nph},
     turns::{HostNumber, HostTurns},
 };
 use bytes::Bytes;
@@ -43,6 +42,7 @@ use std::{
 };
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
+use vermeil_settings::cgi::{CgiOptions, HostPrograms, Nph};
 use vermeil_spawn::ProfileId;
 
 /// The state of CGI that all cores share.

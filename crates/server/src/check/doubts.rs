@@ -8,11 +8,11 @@ use crate::{
     config::PlacedKey,
     hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate},
     options::ServeOptions,
-    settings::php::PhpSource,
 };
 use percent_encoding::percent_decode;
 use std::{fs, io, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
 use vermeil_files::rest;
+use vermeil_settings::php::PhpSource;
 
 /// Redirects that are followed. Browsers give up after 20.
 const REDIRECTS_MAX: usize = 20;

@@ -27,7 +27,6 @@ use crate::{
     php,
     privileges::{self, When},
     programs::has_programs,
-    settings::gateway::SendRoot,
     tls::troubles,
 };
 use plan::folder_trouble;
@@ -41,6 +40,7 @@ use vermeil_address::ListenAddr;
 use vermeil_address::UnixAddr;
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
+use vermeil_settings::gateway::SendRoot;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
 /// The reasons why a server with `options` would not start, a line each. `tell` adds the place of a
@@ -102,7 +102,7 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
     let reader = certificate_reader(options);
     let certificates = troubles::of_first(&options.hosts, |host| reader.check(host));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
-    let user = options.user.as_ref().and_then(|user| user.refuse_without_rights().err());
+    let user = options.user.as_ref().and_then(|user| privileges::refuse_without_rights(user).err());
     log.into_iter()
         .chain(control)
         .chain(user.map(|error| error.to_string()))

@@ -8,11 +8,11 @@ use crate::{
     config::{ConfigPlaces, PlacedKey},
     hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown},
     options::ServeOptions,
-    settings::php::PoolOptions,
 };
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
+use vermeil_settings::php::PoolOptions;
 use vermeil_topology::CpuSet;
 
 /// The purpose of a host's own folder, whose place in the file is known.

@@ -33,11 +33,11 @@ pub(super) fn obstacles(options: &ServeOptions) -> Vec<String> {
     let changes = options.user.as_ref().filter(|user| !user.is_ours());
     match changes {
         None => found.extend(after_change(options, LogMaker::Server)),
-        Some(user) if user.refuse_without_rights().is_ok() => {
+        Some(user) if privileges::refuse_without_rights(user).is_ok() => {
             // As for a start, a server that keeps rights for programs chooses before the change.
             let spool = (privileges::when(options) == When::AfterPrograms && has_programs(options))
                 .then(|| Spools::folder(&options.gateway));
-            let looked = user.look_as(|| {
+            let looked = privileges::look_as(user, || {
                 let programs = if spool.is_none() { of_programs(options) } else { Vec::new() };
                 let later = after_change(options, LogMaker::Superuser);
                 later.into_iter().chain(spool.as_deref().and_then(of_spool)).chain(programs).collect()

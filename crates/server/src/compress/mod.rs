@@ -12,7 +12,7 @@ mod coder;
 pub(crate) use coded_cache::{CodedContent, CodedName};
 pub(crate) use coder::{CoderPlan, ContentCoder, PieceEnd};
 
-use crate::{any_core::AnyCoreWork, settings::compression::CompressionOptions};
+use crate::any_core::AnyCoreWork;
 use bytes::Bytes;
 use coded_cache::{CodedCache, CodedKey};
 use coder::CodedPiece;
@@ -27,6 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{Handle, spawn};
+use vermeil_settings::compression::CompressionOptions;
 
 /// Bytes of content per step. A step takes about 1 ms at the default levels of gzip and Brotli
 /// (bench `compression`), which bounds the delay of a request behind a step.

@@ -9,12 +9,12 @@ use super::{
     read::At,
     resolve::Problems,
 };
-use crate::settings::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
 use std::{
     ops::Range,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
+use vermeil_settings::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
 
 /// Variables that describe the request (RFC 3875 §4.1, and common additions of servers), except
 /// those that begin with an entry of [`RESERVED_STARTS`].

@@ -17,18 +17,18 @@ use crate::{
     control_socket::ControlTarget,
     hosts::Unknown,
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
-    settings::{
-        Balance, BusyPoll, LoadReport, MovePolicy, cgi,
-        gateway::{self, GatewayTimeouts},
-        php,
-        tls::{ClientNeed, HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
-    },
 };
 use std::{path::PathBuf, time::Duration};
 use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions};
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_log::{LogFormat, LogTarget};
+use vermeil_settings::{
+    Balance, BusyPoll, LoadReport, MovePolicy, cgi,
+    gateway::{self, GatewayTimeouts},
+    php,
+    tls::{ClientNeed, HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},
+};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 const K: u64 = 1 << 10;

@@ -10,16 +10,14 @@ use super::{
     surroundings::Surroundings,
     values::{PhpPlace, Size},
 };
-use crate::{
-    hosts::HostPhp,
-    settings::{
-        cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
-        gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
-        php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
-    },
-    user::{Unfit, User},
-};
+use crate::hosts::HostPhp;
 use std::{ops::Range, path::Path, sync::Arc};
+use vermeil_settings::{Unfit, User};
+use vermeil_settings::{
+    cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
+    gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
+    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
+};
 
 /// The most children of a pool.
 const CHILDREN_MAX: u64 = 10_000;

@@ -27,14 +27,6 @@ use crate::{
         Rules, RunBy, Taken, Unknown,
     },
     options::{ServeOptions, Timeouts, cpus_of},
-    settings::{
-        BalancerOptions, RequestedPlacement, TakeOver,
-        cgi::{Cgroup, HostPrograms},
-        gateway::GatewayOptions,
-        php,
-        tls::HttpsUse,
-    },
-    user::User,
 };
 use std::{
     collections::HashMap,
@@ -49,6 +41,14 @@ use vermeil_files::{
     FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name,
 };
 use vermeil_http::ConnectionLimits;
+use vermeil_settings::User;
+use vermeil_settings::{
+    BalancerOptions, RequestedPlacement, TakeOver,
+    cgi::{Cgroup, HostPrograms},
+    gateway::GatewayOptions,
+    php,
+    tls::HttpsUse,
+};
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
 

@@ -223,7 +223,7 @@ fn balancer_keys_choose_reports() {
                 [[host.route]]\nprefix = \"/s\"\naction = \"status\"\n[[host.route]]\nprefix = \"/r\"\naction = \"ready\"\n";
     let options = load(text);
     assert_eq!(options.balancers.agent, ["[::1]:9", "127.0.0.1:9"].map(addr));
-    assert_eq!(options.balancers.load_report, crate::settings::LoadReport::Json);
+    assert_eq!(options.balancers.load_report, vermeil_settings::LoadReport::Json);
     let rules = options.hosts.host(options.hosts.default_host()).rules;
     let actions: Vec<_> = rules.routes.iter().map(|route| &route.action).collect();
     assert_eq!(actions, [&Action::Status, &Action::Ready]);
@@ -244,7 +244,7 @@ fn programs_are_asked_for_by_hosts() {
                 [cgi]\nrunning_max = 9\ntimeout = \"1m\"\nnph = true\nmemory = \"1G\"\n";
     let options = load(text);
     let php = options.php.unwrap();
-    assert_eq!(php.source, crate::settings::php::PhpSource::Unix("/run/php.sock".into()));
+    assert_eq!(php.source, vermeil_settings::php::PhpSource::Unix("/run/php.sock".into()));
     assert_eq!((php.children, php.queue_max), (3, 7));
     assert_eq!(options.gateway.timeouts.answer, Duration::from_secs(5));
     assert_eq!((options.gateway.content_bytes, options.limits.body_bytes), (2 << 20, 2 << 20));
@@ -252,11 +252,11 @@ fn programs_are_asked_for_by_hosts() {
     assert_eq!((cgi.bounds.running_max, cgi.time_limit), (9, Duration::from_secs(60)));
     assert_eq!(
         (cgi.nph, cgi.limits.address_space_bytes),
-        (crate::settings::cgi::Nph::Allowed, Some(1 << 30))
+        (vermeil_settings::cgi::Nph::Allowed, Some(1 << 30))
     );
     assert!(options.hosts.have_cgi() && options.hosts.have_php());
     let text = "[[host]]\nroot = \"x\"\nphp = true\n[php]\nsource = \"localhost:9000\"\n";
-    let named = crate::settings::php::PhpSource::Tcp(["[::1]:9000", "127.0.0.1:9000"].map(addr).to_vec());
+    let named = vermeil_settings::php::PhpSource::Tcp(["[::1]:9000", "127.0.0.1:9000"].map(addr).to_vec());
     assert_eq!(load(text).php.unwrap().source, named);
     for (table, problem) in [
         ("[php]\nchildren = 0\n", "v.toml:2:12: php.children: 0 is not from 1 to 10000"),
@@ -325,7 +325,7 @@ fn hosts_may_run_their_programs_otherwise() {
     assert_eq!(programs.environment, [("A".to_owned(), "b=c".to_owned())]);
     assert_eq!((programs.limits.cpu_seconds, programs.limits.address_space_bytes), (Some(2), Some(2 << 20)));
     assert_eq!(programs.limits.descriptors, None, "as for all hosts");
-    assert_eq!(programs.new_privileges, crate::settings::cgi::NewPrivileges::Allowed);
+    assert_eq!(programs.new_privileges, vermeil_settings::cgi::NewPrivileges::Allowed);
     assert_eq!(programs.cgroup.as_ref().unwrap().cpu_thousandths, Some(1500));
     let confinement = programs.confinement.as_ref().unwrap();
     assert_eq!((confinement.read.len(), confinement.write.len()), (1, 1));
@@ -385,7 +385,7 @@ fn hosts_share_a_cgroup_if_they_bound_it_alike() {
 
 #[test]
 fn programs_have_files_sent_out_of_named_folders() {
-    let send = |folder: &str| crate::settings::gateway::SendRoot { prefix: None, folder: folder.into() };
+    let send = |folder: &str| vermeil_settings::gateway::SendRoot { prefix: None, folder: folder.into() };
     let options = load(
         "[php]\nsend = [\"p\"]\n[cgi]\nsend = [\"/files=/c\"]\n[[host]]\nphp = true\n[[host]]\nnames = [\"own\"]\n\
          [host.php]\nsend = [\"../h\"]\n[host.cgi]\nsend = []\n[[host]]\nnames = [\"none\"]\n[host.php]\n[host.cgi]\n",

@@ -8,12 +8,12 @@ use super::{
     read::{At, OneOrMore},
     resolve::{Problems, narrow},
 };
-use crate::settings::tls::{ClientNeed, HttpsUse, TlsOptions, TlsPolicy};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
 };
 use vermeil_address::ListenAddr;
+use vermeil_settings::tls::{ClientNeed, HttpsUse, TlsOptions, TlsPolicy};
 use vermeil_tls::{CertificatePair, HostTls};
 
 /// HTTPS, spoken at the listeners `listen`.

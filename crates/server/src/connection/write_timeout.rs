@@ -9,7 +9,6 @@ use crate::{
     connections::IdleState,
     core_context::{self, ConnectionPermit},
     exchange::Lost,
-    settings::gateway::CONTENT_RATE_MIN,
 };
 use std::{
     future::poll_fn,
@@ -19,6 +18,7 @@ use std::{
     task::Poll,
 };
 use vermeil::{Sleep, TcpStream, now_ms};
+use vermeil_settings::gateway::CONTENT_RATE_MIN;
 
 /// Progress checks per write timeout. A stalled client is disconnected at most a quarter of the
 /// timeout late. Each check costs a timer and a system call, for slow clients alone.

@@ -26,7 +26,6 @@ mod spool;
 mod workspace;
 mod yield_to_child;
 
-use crate::settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use asking::Asking;
 pub(crate) use coding::AllowedCoding;
 pub(crate) use errors::{ErrorLines, ErrorSink};
@@ -37,5 +36,6 @@ pub(crate) use request_body::{Collected, ContentReader, RequestBody, collect};
 pub(crate) use response_buffer::ResponseBuffer;
 pub(crate) use send_sites::{Named, SendRefusal, SendSites, encoded, send_roots};
 pub(crate) use spool::Spools;
+use vermeil_settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub(crate) use workspace::{ParentFolder, PrivateWorkspace, RunDirs};
 pub(crate) use yield_to_child::note_file;

@@ -6,7 +6,6 @@
 use crate::{
     hosts::{Action, Hosts},
     paths,
-    settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -18,6 +17,7 @@ use std::{
 use vermeil_files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::path::{self, PathError};
 use vermeil_io::CacheOnly;
+use vermeil_settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends};
 
 /// The open folders from which programs may have files sent. A folder that a reload keeps stays
 /// open, with its cache entries.

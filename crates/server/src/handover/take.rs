@@ -9,7 +9,6 @@ use crate::{
     listening::Listening,
     messages::Messages,
     options::ServeOptions,
-    settings::TakeOver,
     signals,
 };
 use signal_hook::iterator::Signals;
@@ -24,6 +23,7 @@ use std::{
 };
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::log_line;
+use vermeil_settings::TakeOver;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
 

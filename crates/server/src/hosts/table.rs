@@ -15,15 +15,7 @@ use super::{
     proxies::TrustedProxies,
     route::{Action, Route},
 };
-use crate::{
-    paths,
-    settings::{
-        cgi::HostPrograms,
-        gateway::HostSends,
-        php::{self, PoolOptions},
-        tls::{HTTPS_PORT, HttpsUse},
-    },
-};
+use crate::paths;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::{
@@ -37,6 +29,12 @@ use std::{
 use vermeil_address::ListenAddr;
 use vermeil_files::{RouteEffect, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::{Request, path};
+use vermeil_settings::{
+    cgi::HostPrograms,
+    gateway::HostSends,
+    php::{self, PoolOptions},
+    tls::{HTTPS_PORT, HttpsUse},
+};
 use vermeil_tls::HostTls;
 
 /// The number of a host in its table.

@@ -24,7 +24,6 @@ pub(crate) use own::{
 pub(crate) use run::run;
 pub(crate) use snapshot::PoolSnapshot;
 
-use crate::settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
 use addresses::PoolAddresses;
 use own::PoolPlan;
 pub(crate) use pool::pool_state::PoolState;
@@ -35,6 +34,7 @@ use std::sync::{
 };
 use stream::ApplicationAddress;
 use vermeil_fastcgi::request::RequestPersistence;
+use vermeil_settings::php::{KEPT_IDLE, PhpOptions, PhpSource};
 
 /// Idle time after which a connection to our own pool is closed, in milliseconds. Opening a
 /// connection costs 30 µs, so a connection that is opened again every ten seconds costs three

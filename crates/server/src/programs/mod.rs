@@ -17,7 +17,6 @@ use crate::{
     gateway::{ErrorSink, SendSites, Spools},
     hosts::HostPhp,
     php::{Php, PoolSupervisor, Pools},
-    settings::{gateway::GatewayOptions, php::PoolOptions},
 };
 use std::{
     cell::RefCell,
@@ -27,6 +26,7 @@ use std::{
 };
 use vermeil_files::FileStore;
 use vermeil_log::Notices;
+use vermeil_settings::{gateway::GatewayOptions, php::PoolOptions};
 use vermeil_spawn::Revisions;
 
 thread_local! {

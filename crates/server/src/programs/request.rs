@@ -9,10 +9,10 @@ use crate::{
     exchange::RequestName,
     gateway::Collected,
     hosts::{Action, Asked, HostId, Met},
-    settings::php::EXTENSION,
 };
 use std::sync::Arc;
 use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
+use vermeil_settings::php::EXTENSION;
 
 /// A request that may be for a program.
 ///

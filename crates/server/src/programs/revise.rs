@@ -14,10 +14,10 @@ use crate::{
     options::ServeOptions,
     php::{self, PhpError, Revised},
     privileges,
-    settings::gateway::GatewayOptions,
 };
 use std::sync::Arc;
 use vermeil_files::SiteError;
+use vermeil_settings::gateway::GatewayOptions;
 use vermeil_spawn::Reviser;
 
 /// The programs of a new configuration cannot be provided.

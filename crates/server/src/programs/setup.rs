@@ -10,7 +10,6 @@ use crate::{
     privileges::{self, When},
     removal::Remover,
     sandbox::Rights,
-    settings::php::PhpOptions,
 };
 use std::{
     io,
@@ -20,6 +19,7 @@ use std::{
 use thiserror::Error;
 use vermeil_files::{FileStore, SiteError};
 use vermeil_log::Notices;
+use vermeil_settings::php::PhpOptions;
 use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.

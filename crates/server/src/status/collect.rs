@@ -23,7 +23,6 @@ use crate::{
     php::{Php, PoolSnapshot, PoolState},
     programs::ProgramsShared,
     server::Server,
-    settings::php::PoolOptions,
     tls::TlsSnapshot,
 };
 use std::{
@@ -36,6 +35,7 @@ use vermeil::Handle;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log;
 use vermeil_log::{LogCounts, NoticeKind, Notices};
+use vermeil_settings::php::PoolOptions;
 
 /// How long the cores' busy time is sampled. An event of 2 ms at the edge of the sample changes a
 /// share by 1 %, and the status waits no longer than a fifth of a second.

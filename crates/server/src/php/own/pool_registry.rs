@@ -17,7 +17,6 @@ use crate::{
     gateway::RunDirs,
     options::ServeOptions,
     php::{Php, PoolSnapshot, pool::pool_state::Notifier},
-    settings::php::{PhpOptions, PoolOptions},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -29,6 +28,7 @@ use std::{
     thread::JoinHandle,
 };
 use vermeil_log::Notices;
+use vermeil_settings::php::{PhpOptions, PoolOptions};
 use vermeil_spawn::{Channel, ProfileId, Rereading};
 
 /// References to a pool that no request can reach: the roster's, and the supervising thread's.

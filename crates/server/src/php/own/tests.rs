@@ -2,8 +2,8 @@
 
 use super::find::find_in;
 use super::*;
-use crate::settings::php::{PhpOptions, PhpSource};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use vermeil_settings::php::{PhpOptions, PhpSource};
 
 fn program(path: &Path) {
     fs::write(path, "").expect("written");

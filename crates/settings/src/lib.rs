@@ -1,7 +1,8 @@
 //! The settings of the server's parts: plain values with units, defaults and bounds.
 //!
-//! Knows none of the parts, so hosts, the configuration and every part can hold settings.
-//! `options.rs` has the whole of a server's options.
+//! Knows none of the parts, so hosts, the configuration and every part can hold settings. The
+//! server's `options.rs` has the whole of its options. Must never know the parts, read a
+//! configuration file, or open anything.
 
 mod balance;
 mod balancers;
@@ -14,6 +15,7 @@ pub mod php;
 mod placement;
 mod take_over;
 pub mod tls;
+mod user;
 
 pub use balance::Balance;
 pub use balancers::{BalancerOptions, LoadReport};
@@ -21,3 +23,4 @@ pub use busy_poll::BusyPoll;
 pub use move_policy::MovePolicy;
 pub use placement::RequestedPlacement;
 pub use take_over::TakeOver;
+pub use user::{Unfit, User};

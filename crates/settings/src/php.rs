@@ -1,6 +1,6 @@
 //! Options of PHP: source, size of the pool, and bounds of the queue.
 
-use crate::user::User;
+use crate::User;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use vermeil_spawn::NewPrivileges;
 
@@ -78,7 +78,7 @@ pub fn kept_of(children: usize) -> usize {
 
 impl PhpSource {
     /// The port of the pool, if it is at an address.
-    pub(crate) fn port(&self) -> Option<u16> {
+    pub fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(addrs) => addrs.first().map(SocketAddr::port),
             Self::Own | Self::Program(_) | Self::Unix(_) => None,
@@ -86,7 +86,7 @@ impl PhpSource {
     }
 
     /// An address of the pool that has another port than `allowed`.
-    pub(crate) fn beyond(&self, allowed: Option<u16>) -> Option<SocketAddr> {
+    pub fn beyond(&self, allowed: Option<u16>) -> Option<SocketAddr> {
         match self {
             Self::Tcp(addrs) => addrs.iter().find(|addr| Some(addr.port()) != allowed).copied(),
             Self::Own | Self::Program(_) | Self::Unix(_) => None,
@@ -109,7 +109,7 @@ impl PhpOptions {
     }
 
     /// The program of our own pool, if configured.
-    pub(crate) fn program(&self) -> Option<&PathBuf> {
+    pub fn program(&self) -> Option<&PathBuf> {
         match &self.source {
             PhpSource::Program(program) => Some(program),
             _ => None,
@@ -117,7 +117,7 @@ impl PhpOptions {
     }
 
     /// Whether the pool is our own, not an external pool.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         matches!(self.source, PhpSource::Own | PhpSource::Program(_))
     }
 }
@@ -170,13 +170,13 @@ impl Default for PoolsOptions {
 }
 
 /// The extension of PHP programs, compared without regard to case.
-pub(crate) const EXTENSION: &[u8] = b".php";
+pub const EXTENSION: &[u8] = b".php";
 
 /// The index program of a folder.
-pub(crate) const INDEX: &str = "index.php";
+pub const INDEX: &str = "index.php";
 
 /// Whether the name of the file at `path` makes it a PHP program.
-pub(crate) fn is_named_php(path: &[u8]) -> bool {
+pub fn is_named_php(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     name.len() > EXTENSION.len() && vermeil_files::ends_with(name, EXTENSION)
 }

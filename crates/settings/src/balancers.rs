@@ -13,7 +13,7 @@ pub struct BalancerOptions {
 
 impl BalancerOptions {
     /// Whether any report is configured.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         !self.agent.is_empty() || self.load_report != LoadReport::Off
     }
 }

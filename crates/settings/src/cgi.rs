@@ -1,6 +1,6 @@
 //! Options of CGI: the user of programs, their confinement, and their number.
 
-use crate::user::User;
+use crate::User;
 use std::{path::PathBuf, time::Duration};
 pub use vermeil_spawn::{Cgroup, Confinement, Identity, NewPrivileges, ResourceLimits, UserError};
 

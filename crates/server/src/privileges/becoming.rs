@@ -1,0 +1,94 @@
+//! Becoming another user.
+//!
+//! Leaves out the moment of the change (`privileges.rs`). Tested through the binary
+//! (`crates/cli/tests/e2e/user.rs`).
+
+use rustix::{
+    fs::{Gid, Uid},
+    process::geteuid,
+    thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+};
+use std::{io, panic::resume_unwind, path::Path, thread};
+use vermeil_io::output::{FileOwner, Output};
+use vermeil_settings::User;
+
+/// The process could not become the user.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot become user {user}: {why}")]
+pub struct PrivilegeError {
+    user: String,
+    why: String,
+}
+
+/// The owner of files that belong to `user`.
+pub(crate) fn owner(user: &User) -> FileOwner {
+    FileOwner { uid: user.identity().uid, gid: user.identity().gid }
+}
+
+/// Becomes `user`, for good. A process that is the user already does nothing. Call this
+/// function before other threads exist.
+///
+/// # Errors
+/// This process lacks the right.
+pub(crate) fn take_on(user: &User) -> Result<(), PrivilegeError> {
+    if user.is_ours() {
+        return Ok(());
+    }
+    refuse_without_rights(user)?;
+    let failed = |why: String| failed(user, why);
+    let (uid, gid) = (Uid::from_raw(user.identity().uid), Gid::from_raw(user.identity().gid));
+    let groups: Vec<Gid> = user.identity().groups.iter().copied().map(Gid::from_raw).collect();
+    set_thread_groups(&groups)
+        .and_then(|()| set_thread_res_gid(gid, gid, gid))
+        .and_then(|()| set_thread_res_uid(uid, uid, uid))
+        .map_err(|error| failed(io::Error::from(error).to_string()))?;
+    // Without this check, a kernel that lets the process return to root would make all of this
+    // vain.
+    let root = Uid::ROOT;
+    if !uid.is_root() && set_thread_res_uid(root, root, root).is_ok() {
+        return Err(failed("the rights could be had back".to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses the change to `user` if this process lacks the right.
+///
+/// # Errors
+/// The process is neither that user nor the superuser.
+pub(crate) fn refuse_without_rights(user: &User) -> Result<(), PrivilegeError> {
+    if user.is_ours() || geteuid().is_root() {
+        return Ok(());
+    }
+    Err(failed(user, "only the superuser may; start as root, or leave --user out".to_owned()))
+}
+
+fn failed(user: &User, why: String) -> PrivilegeError {
+    PrivilegeError { user: user.to_string(), why }
+}
+
+/// Calls `look` with the rights of `user`, on a thread of its own, because the kernel keeps
+/// users per thread. This thread keeps its rights.
+///
+/// # Errors
+/// This process lacks the right.
+pub(crate) fn look_as<R: Send>(user: &User, look: impl FnOnce() -> R + Send) -> Result<R, PrivilegeError> {
+    let looked = || take_on(user).map(|()| look());
+    thread::scope(|scope| scope.spawn(looked).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Makes the log's file for `user` if the file is missing. From then on the server opens the
+/// file as that user, so an existing file keeps its owner.
+///
+/// # Errors
+/// The file cannot be made, or another user could have planted it.
+pub(crate) fn own_log(user: &User, log: Option<&Path>) -> io::Result<()> {
+    let Some(path) = log else { return Ok(()) };
+    if user.is_ours() || !geteuid().is_root() {
+        return Ok(());
+    }
+    match Output::append().owned_by(Some(owner(user))).open(path) {
+        // The path is a FIFO without a reader, and the server opens it later.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(()),
+        opened => opened.map(drop),
+    }
+}
