@@ -9,8 +9,6 @@
 
 use crate::{
     admission,
-    admission_control::Admission,
-    balance::Accepted,
     client_stream::ClientStream,
     clients::Visit,
     core_context::{self, ConnectionPermit},
@@ -24,6 +22,8 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
+use vermeil_accept::admission_control::Admission;
+use vermeil_accept::balance::Accepted;
 use vermeil_address::ListenAddr;
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;

@@ -5,14 +5,12 @@
 
 mod refusal;
 
-use crate::{
-    admission_control::Admission,
-    core_context::{self, CoreContext},
-};
+use crate::core_context::{self, CoreContext};
 use std::{
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
+use vermeil_accept::admission_control::Admission;
 use vermeil_io::{limit_queue, newcomer, thread_cpu_ns};
 
 /// Answers 503 and closes. Returns the connection if that is not possible at once.

@@ -11,7 +11,6 @@ mod under_way;
 mod write_timeout;
 
 use crate::{
-    admission_control::Admission,
     client_stream::{ClientStream, ENCRYPTED_AT_ONCE},
     connections::IdleState,
     core_context::{self, ConnectionPermit, CoreContext},
@@ -33,6 +32,7 @@ use std::{
 };
 use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
+use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
 use vermeil_files::OpenFile;
 use vermeil_http::{

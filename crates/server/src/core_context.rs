@@ -5,9 +5,6 @@
 //! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
 
 use crate::{
-    admission_control::AdmissionController,
-    balance::{Accepted, IdleConnectionPool},
-    busy_poll::CorePolling,
     clients::Visit,
     connections::{Connections, IdleState},
     counts::{AnswerEnd, RequestCounts, RequestStart},
@@ -27,6 +24,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
+use vermeil_accept::admission_control::AdmissionController;
+use vermeil_accept::balance::{Accepted, IdleConnectionPool};
+use vermeil_accept::busy_poll::CorePolling;
 use vermeil_address::{Client, ListenAddr};
 use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};

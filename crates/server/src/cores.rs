@@ -8,12 +8,10 @@
 use crate::{
     accept::accept,
     admission,
-    admission_control::QUEUE_MAX,
     affinity_watch::AffinityWatch,
-    busy_poll, cgi,
+    cgi,
     core_context::{self, CoreContext, CoreListener},
     hosts::{CoreHosts, Hosts},
-    listening::Listening,
     php,
     programs::{self, ProgramConfig, ProgramsShared},
     server::Server,
@@ -27,6 +25,9 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil_accept::admission_control::QUEUE_MAX;
+use vermeil_accept::busy_poll;
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};

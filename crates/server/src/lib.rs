@@ -13,17 +13,13 @@
 
 mod accept;
 pub mod access;
-mod activation;
 mod admission;
-mod admission_control;
 mod affinity_watch;
 mod alias;
 mod answer;
 mod any_core;
-mod balance;
 mod balancers;
 mod broker;
-mod busy_poll;
 mod calls;
 mod cgi;
 pub mod check;
@@ -52,8 +48,6 @@ pub mod hosts;
 mod https;
 mod instance;
 mod key_reader;
-mod listen;
-mod listening;
 mod load_board;
 mod messages;
 mod notify;
@@ -61,7 +55,6 @@ mod options;
 mod pages;
 mod paths;
 mod php;
-pub mod port_owner;
 mod privileges;
 mod programs;
 mod reload;
@@ -79,13 +72,11 @@ mod trace;
 mod try_files;
 mod turns;
 
-pub use activation::ActivationError;
 pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
 pub use control_socket::{ControlTarget, PlaceError};
 pub use descriptors::raise_descriptor_limit;
 pub use handover::TakeOverError;
 pub use instance::Assigned;
-pub use listen::ListenError;
 pub use options::{
     CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
 };

@@ -8,17 +8,14 @@
 //! through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
-    balance::Balancing,
     broker::{Broker, NewAddress},
     config::{self, ConfigError, Surroundings},
     control::Overseer,
     control_client::StatusForm,
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
-    handover::{Handing, Inherited},
+    handover::Handing,
     hosts::Folder,
-    listen::{ListenError, listen_on},
-    listening::Listening,
     options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
@@ -33,6 +30,9 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
+use vermeil_accept::balance::Balancing;
+use vermeil_accept::listen::{ListenError, listen_on};
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
@@ -422,7 +422,7 @@ pub(crate) fn listen_on_added(
     balancing: &Balancing,
 ) -> Result<Vec<Listening>, ListenError> {
     let added = added(old, new);
-    listen_on(&added, cpus, balancing, old, &mut Inherited::default())
+    listen_on(&added, cpus, balancing, old, |_| None)
 }
 
 fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {

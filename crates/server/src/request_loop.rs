@@ -12,7 +12,6 @@
 //! through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
-    admission_control::Admission,
     answer::{self, Answer, Slow},
     client_stream::ClientStream,
     close,
@@ -25,6 +24,7 @@ use crate::{
 };
 use bytes::Bytes;
 use vermeil::More;
+use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 

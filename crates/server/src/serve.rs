@@ -5,11 +5,9 @@
 //! server closes the log last. Tested through the binary.
 
 use crate::{
-    activation::{self, ActivationError},
-    balance::{Balancing, Changeover},
     balancers::{self, AgentThread, MeasuredServer, Measuring},
     broker::{Broker, Knowledge},
-    busy_poll, check,
+    check,
     control::{BoundControl, ControlSocket},
     control_socket::PlaceError,
     cores::{self, CoreError},
@@ -18,8 +16,6 @@ use crate::{
     hosts::{Folder, OpenSites},
     instance::Assigned,
     key_reader::KeyReader,
-    listen::{ListenError, listen_on},
-    listening::Listening,
     notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, PrivilegeError, When},
@@ -49,6 +45,11 @@ use std::{
 };
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
+use vermeil_accept::activation::{self, ActivationError};
+use vermeil_accept::balance::{Balancing, Changeover};
+use vermeil_accept::busy_poll;
+use vermeil_accept::listen::{ListenError, listen_on};
+use vermeil_accept::listening::Listening;
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_http::gateway::ClientScheme;
@@ -211,7 +212,7 @@ pub(crate) fn listen_at_start(
 ) -> Result<Vec<Listening>, ServeError> {
     inherited.add(activation::passed(options.cpus.len())?);
     let ours = inherited.addrs();
-    let listening = listen_on(&options.listen, &options.cpus, balancing, &ours, inherited)?;
+    let listening = listen_on(&options.listen, &options.cpus, balancing, &ours, |addr| inherited.take(addr))?;
     inherited.refuse_unnamed()?;
     Ok(listening)
 }

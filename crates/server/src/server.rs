@@ -6,7 +6,6 @@
 
 use crate::{
     access::{Passwords, RateTable},
-    balance::Balancing,
     clients::{ClientBound, Clients, Visit},
     compress::Compressor,
     control_client::StatusForm,
@@ -25,6 +24,7 @@ use std::{
     },
     time::Duration,
 };
+use vermeil_accept::balance::Balancing;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_settings::{BusyPoll, LoadReport};

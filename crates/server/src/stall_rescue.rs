@@ -9,15 +9,7 @@
 //! connections that wait, as closing a listener does, because the last holder of a socket resets
 //! the waiting connections. When to take: `balance/verdict.rs`.
 
-use crate::{
-    accept,
-    balance::{
-        Accepted, Balancing, IdleConnectionPool,
-        verdict::{BalanceVerdict, CoreObservation, verdict},
-    },
-    core_context,
-    listening::Listening,
-};
+use crate::{accept, core_context};
 use std::{
     cell::RefCell,
     io,
@@ -26,6 +18,11 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
+use vermeil_accept::balance::{
+    Accepted, Balancing, IdleConnectionPool,
+    verdict::{BalanceVerdict, CoreObservation, verdict},
+};
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_io::{accept_queued, has_queued};
 

@@ -8,7 +8,7 @@
 //! The measurements are in `measuring.rs` for a server, and in `supervise/aggregate.rs` for several
 //! instances.
 
-use crate::{handover::Inherited, listening::Listening};
+use crate::handover::Inherited;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -17,6 +17,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_io::{ListenOptions, listen, probe_free};
 use vermeil_log::operator_log::log_line;

@@ -21,10 +21,7 @@
 mod logs;
 mod process;
 
-use crate::{
-    balance::Balancing, control::BoundControl, listening::Listening, messages::Messages,
-    options::ServeOptions, removal::Remover,
-};
+use crate::{control::BoundControl, messages::Messages, options::ServeOptions, removal::Remover};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsStr,
@@ -38,6 +35,8 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use vermeil_accept::balance::Balancing;
+use vermeil_accept::listening::Listening;
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_log::{LogAccess, LogFileId, Rotation};
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};

@@ -4,7 +4,6 @@ use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::{
     config::{self, GivenParts, Surroundings},
-    listen::{bind_all, unix},
     messages::Messages,
     options::ServeOptions,
 };
@@ -17,6 +16,7 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
+use vermeil_accept::listen::{bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Rotation, open_log_file};

@@ -22,7 +22,6 @@ use crate::{
     descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     hosts::HostId,
-    listen::unix,
     options::ServeOptions,
     php,
     privileges::{self, When},
@@ -36,6 +35,7 @@ use rustix::{
     process::geteuid,
 };
 use std::{collections::HashSet, io, path::Path, sync::Arc};
+use vermeil_accept::listen::unix;
 use vermeil_address::ListenAddr;
 use vermeil_address::UnixAddr;
 use vermeil_io::output::NameInFolder;

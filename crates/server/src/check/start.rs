@@ -10,7 +10,6 @@ use crate::{
     cgi,
     control_socket::ControlTarget,
     gateway::{RunDirs, Spools, send_roots},
-    listen,
     options::ServeOptions,
     php,
     privileges::{self, When},
@@ -21,6 +20,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+use vermeil_accept::listen;
 use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};

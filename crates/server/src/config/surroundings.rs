@@ -2,12 +2,13 @@
 //! invented one in tests.
 
 use super::values::{Listen, PhpPlace};
-use crate::{listen::unix, options::ServeOptions, paths};
+use crate::{options::ServeOptions, paths};
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
+use vermeil_accept::listen::unix;
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_settings::{RequestedPlacement, php::PhpSource};
 use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Instance, Machine, TopologyError, allowed, sysfs};

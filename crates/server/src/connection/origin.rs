@@ -9,7 +9,6 @@
 
 use super::{Connection, visitor_of};
 use crate::{
-    admission_control::Admission,
     client_stream::{ClientCheck, ClientStream},
     connections::IdleState,
     core_context::{self, CoreContext},
@@ -17,6 +16,7 @@ use crate::{
     hosts::TrustedProxies,
 };
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
+use vermeil_accept::admission_control::Admission;
 use vermeil_address::{Client, ListenAddr, UnixAddr};
 use vermeil_http::{
     FieldLines, Request,

@@ -1,7 +1,7 @@
 //! The old server's side: hands over its listening sockets, and serves until the new server does.
 
 use super::{AddressSockets, Handed, Serves};
-use crate::{listening::Listening, messages::Messages};
+use crate::messages::Messages;
 use std::{
     io,
     os::{
@@ -11,6 +11,7 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
+use vermeil_accept::listening::Listening;
 use vermeil_spawn::socket;
 use vermeil_tls::TicketSecret;
 

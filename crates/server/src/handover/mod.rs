@@ -27,9 +27,9 @@ pub(crate) use give::{Handing, HasControl, Taker};
 pub(crate) use take::Inherited;
 pub use take::TakeOverError;
 
-use crate::listening::Listening;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_tls::TicketSecret;
 

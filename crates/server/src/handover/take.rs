@@ -2,11 +2,8 @@
 
 use super::{AddressSockets, Handed, Serves};
 use crate::{
-    activation::ActivationError,
-    balance::{Balancing, Changeover},
     control_client::{ClientError, Offer, ask_to_take_over},
     control_socket::ControlTarget,
-    listening::Listening,
     messages::Messages,
     options::ServeOptions,
     signals,
@@ -21,6 +18,9 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use vermeil_accept::activation::ActivationError;
+use vermeil_accept::balance::{Balancing, Changeover};
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::log_line;
 use vermeil_settings::TakeOver;

@@ -4,12 +4,12 @@
 //! (`crates/cli/tests/e2e/tls.rs`).
 
 use crate::{
-    admission_control::Admission,
     client_stream::ClientStream,
     connection::{ClientOrigin, Connection},
     core_context::ConnectionPermit,
 };
 use vermeil::TcpStream;
+use vermeil_accept::admission_control::Admission;
 
 /// A connection at the begin of its handshake.
 pub(super) struct BegunConnection {

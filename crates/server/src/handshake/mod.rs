@@ -17,7 +17,6 @@ mod announced;
 mod plain_http;
 
 use crate::{
-    admission_control::Admission,
     client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
     connections::IdleState,
     core_context::{self, ConnectionPermit},
@@ -28,6 +27,7 @@ use announced::BegunConnection;
 use bytes::Bytes;
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
 use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
+use vermeil_accept::admission_control::Admission;
 use vermeil_address::ListenAddr;
 use vermeil_log::NoticeKind;
 use vermeil_tls::{

@@ -1,7 +1,6 @@
 //! A request without TLS at a port of HTTPS: 400, in words for a person.
 
 use crate::{
-    admission_control::Admission,
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection},
@@ -13,6 +12,7 @@ use crate::{
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
+use vermeil_accept::admission_control::Admission;
 use vermeil_http::Status;
 
 /// The text of the page.

@@ -6,7 +6,6 @@
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
 use crate::{
-    balance::Neighbours,
     config::{self, ConfigText},
     messages::Messages,
     status::InstanceStatus,
@@ -22,6 +21,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use vermeil_accept::balance::Neighbours;
 use vermeil_address::ListenAddr;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;

@@ -9,10 +9,8 @@ pub(crate) mod ipc;
 pub(crate) mod place;
 
 use crate::{
-    balance::Balancing,
     config::{self, ConfigText, GivenParts, Surroundings},
     control::Overseer as _,
-    listening::Listening,
     reload::{PreparedReload, RunningServer},
     signals,
     status::cores_in_words,
@@ -32,6 +30,8 @@ use std::{
     thread,
 };
 use vermeil::LoadPage;
+use vermeil_accept::balance::Balancing;
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::{log_as_instance, log_line};
 use vermeil_tls::TicketSecret;

@@ -12,8 +12,6 @@ use super::{
     shown_hosts::ShownHosts,
 };
 use crate::{
-    admission_control::DoorStatus,
-    busy_poll::PollingStatus,
     cgi::Cgi,
     compress::CompressionSnapshot,
     core_context::{self, CoreContext},
@@ -32,6 +30,8 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
+use vermeil_accept::admission_control::DoorStatus;
+use vermeil_accept::busy_poll::PollingStatus;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log;
 use vermeil_log::{LogCounts, NoticeKind, Notices};

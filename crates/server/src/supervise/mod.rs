@@ -19,7 +19,6 @@ mod supervisor;
 pub use instance_handle::INSTANCE_COMMAND;
 
 use crate::{
-    balance::Balancing,
     balancers::AgentThread,
     config::ConfigText,
     control::{BoundControl, ControlSocket},
@@ -47,6 +46,7 @@ use std::{
     time::Duration,
 };
 use supervisor::{InForce, InstanceEnds, Supervisor};
+use vermeil_accept::balance::Balancing;
 use vermeil_log::operator_log::log_line;
 use vermeil_tls::Tickets;
 

@@ -7,7 +7,6 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
-    balance::{Balancing, Changeover},
     config::{self, ConfigText, Surroundings},
     control::Overseer,
     handover::{Handing, Inherited},
@@ -15,8 +14,6 @@ use crate::{
         ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
-    listen::unix,
-    listening::Listening,
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     signals,
@@ -38,6 +35,9 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{BackOff, BackOffBounds};
+use vermeil_accept::balance::{Balancing, Changeover};
+use vermeil_accept::listen::unix;
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::log_line;
 use vermeil_tls::Tickets;

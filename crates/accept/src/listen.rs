@@ -3,12 +3,11 @@
 //!
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
-pub(crate) mod unix;
+pub mod unix;
 
 use crate::{
     admission_control::QUEUE_MAX,
     balance::Balancing,
-    handover::Inherited,
     listening::Listening,
     port_owner::{PortOwner, who_listens},
 };
@@ -68,17 +67,17 @@ impl std::error::Error for ListenError {
 }
 
 /// Opens all sockets or none. Each new socket gets the cpu preference of `balancing`; inherited
-/// sockets keep their state. `ours` are the addresses of this server, or of the one that it takes
-/// over from.
-pub(crate) fn listen_on(
+/// sockets keep their state. `inherited` gives the sockets of an address that an earlier process
+/// opened. `ours` are the addresses of this server, or of the server that it takes over from.
+pub fn listen_on(
     addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[ListenAddr],
-    inherited: &mut Inherited,
+    mut inherited: impl FnMut(ListenAddr) -> Option<Listening>,
 ) -> Result<Vec<Listening>, ListenError> {
     let listen_on_one = |&addr: &ListenAddr| {
-        if let Some(before) = inherited.take(addr)
+        if let Some(before) = inherited(addr)
             && let Some(taken) = complete(addr, before, cpus).map_err(|source| refused(addr, source))?
         {
             return Ok(taken);
@@ -94,7 +93,7 @@ pub(crate) fn listen_on(
 
 /// Like [`listen_on`], but without inherited sockets and without the kernel's program that chooses
 /// among the sockets.
-pub(crate) fn bind_all(
+pub fn bind_all(
     addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
@@ -106,7 +105,7 @@ pub(crate) fn bind_all(
 /// The reasons why no socket can listen on `addrs`, found by binding and closing a socket for each.
 /// A server of this program that holds an address is no reason, because the configuration may be
 /// its own. Neither is a service manager, which passes its sockets to the server.
-pub(crate) fn obstacles(addrs: impl Iterator<Item = SocketAddr>) -> Vec<ListenError> {
+pub fn obstacles(addrs: impl Iterator<Item = SocketAddr>) -> Vec<ListenError> {
     let ours = own_command();
     let is_known =
         |holder: &PortOwner| holder.pid == SERVICE_MANAGER || Some(&holder.command) == ours.as_ref();
@@ -234,7 +233,7 @@ mod tests {
     fn taken_address_is_named_with_cure() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = ListenAddr::from(taken.local_addr().unwrap());
-        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default())
+        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], |_| None)
             .expect_err("it is taken")
             .to_string();
         let expected = "the address is in use; choose another with --listen or [[listener]]";
@@ -244,12 +243,10 @@ mod tests {
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = ListenAddr::from("127.0.0.1:0".parse::<SocketAddr>().unwrap());
-        let listening =
-            listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], &mut Inherited::default()).unwrap();
+        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], |_| None).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert!(listening[0].addr.port().is_some());
-        let second =
-            listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], &mut Inherited::default());
+        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], |_| None);
         assert!(second.is_err(), "a second server does not share the port");
     }
 }

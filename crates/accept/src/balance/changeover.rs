@@ -16,7 +16,7 @@ use vermeil_steer::{Group, choose_no_more};
 use vermeil_topology::CpuId;
 
 /// The change for an address.
-pub(crate) struct Changeover {
+pub struct Changeover {
     addr: SocketAddr,
     sockets: Vec<OwnedFd>,
     /// The program that will choose, if a program is to choose.
@@ -28,7 +28,7 @@ impl Changeover {
     ///
     /// # Errors
     /// Out of descriptors.
-    pub(crate) fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Option<Self>> {
+    pub fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Option<Self>> {
         let ListenAddr::Tcp(addr) = listening.addr else { return Ok(None) };
         let Listening { sockets, .. } = listening.try_clone()?;
         let group = balancing.group();
@@ -36,7 +36,7 @@ impl Changeover {
     }
 
     /// Carries out the change. Call this function when all sockets listen.
-    pub(crate) fn carry_out(self, balancing: &Balancing, cpus: &[CpuId]) {
+    pub fn carry_out(self, balancing: &Balancing, cpus: &[CpuId]) {
         let Self { addr, sockets, group } = self;
         for (socket, &cpu) in sockets.iter().zip(cpus.iter().cycle()) {
             // A kernel that lacks this preference had none before either.

@@ -24,14 +24,14 @@ use vermeil_io::Newcomer;
 /// Connections that a listener queues in normal operation. Bench `overload`: of 4096, two thousand
 /// came in before the first look at a core that serves 1,600 a second, and their clients had left
 /// before it was their turn.
-pub(crate) const QUEUE_MAX: u32 = 1024;
+pub const QUEUE_MAX: u32 = 1024;
 
 /// Minimum length of the queue, because a core that did nothing for a moment must not turn every
 /// client away. Guess.
 const QUEUE_MIN: u32 = 16;
 
 /// How often a core judges. RFC 8289 takes 100 ms: some round trips, and many requests.
-pub(crate) const MOMENT: Duration = Duration::from_millis(100);
+pub const MOMENT: Duration = Duration::from_millis(100);
 
 /// The shorter interval if connections wait in normal operation. Two looks tell whether the
 /// connections were there before, and connections that come between the looks have to be refused.
@@ -66,7 +66,7 @@ const ALL_ASKED_AT_HALVES: u32 = 3;
 
 /// The admission control of one core.
 #[derive(Debug)]
-pub(crate) struct AdmissionController {
+pub struct AdmissionController {
     wait_max: Duration,
     /// Of each listener.
     queue_max: u32,
@@ -109,7 +109,8 @@ enum AdmissionState {
 
 /// The decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub enum Admission {
+    /// The core serves the connection.
     Serve,
     /// The connection has waited for too long and gets 503.
     Refuse,
@@ -119,13 +120,16 @@ pub(crate) enum Admission {
 
 /// The state of a core's admission control, for the status.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DoorStatus {
-    pub(crate) queue_max: u32,
-    pub(crate) refused: u64,
+pub struct DoorStatus {
+    /// Connections that may wait at each listener now.
+    pub queue_max: u32,
+    /// Connections refused because they had waited for too long.
+    pub refused: u64,
 }
 
 impl AdmissionController {
-    pub(crate) fn new(wait_max: Duration) -> Self {
+    /// The control of a core where connections may wait for `wait_max`.
+    pub fn new(wait_max: Duration) -> Self {
         let moment = IntervalCounts::default();
         let (queue_max, state) = (QUEUE_MAX, AdmissionState::Open);
         let (ran, costs) = (Duration::ZERO, Costs::default());
@@ -133,16 +137,17 @@ impl AdmissionController {
     }
 
     /// Changes the bound.
-    pub(crate) fn set_wait_max(&mut self, wait_max: Duration) {
+    pub fn set_wait_max(&mut self, wait_max: Duration) {
         self.wait_max = wait_max;
     }
 
-    pub(crate) fn status(&self) -> DoorStatus {
+    /// The present state.
+    pub fn status(&self) -> DoorStatus {
         DoorStatus { queue_max: self.queue_max, refused: self.refused }
     }
 
     /// Decides about an accepted connection. `look` asks the kernel for its wait.
-    pub(crate) fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
+    pub fn admit(&mut self, look: impl FnOnce() -> io::Result<Newcomer>) -> Admission {
         self.moment.accepted += 1;
         let IntervalCounts { accepted, waits_long, .. } = self.moment;
         let is_asked = waits_long || accepted <= LOOK_AT || accepted % LOOK_AT == 0;
@@ -165,25 +170,25 @@ impl AdmissionController {
     }
 
     /// Records a refusal that took so long.
-    pub(crate) fn on_refused(&mut self, took: Duration) {
+    pub fn on_refused(&mut self, took: Duration) {
         self.moment.refusing += took;
         self.costs.on_refused(took);
     }
 
     /// The first request of an accepted connection has begun.
-    pub(crate) fn begin_request(&mut self) {
+    pub fn begin_request(&mut self) {
         self.moment.begun += 1;
     }
 
     /// How long the moment lasts that begins now.
-    pub(crate) fn moment(&self) -> Duration {
+    pub fn moment(&self) -> Duration {
         let may_be_crowded = self.state == AdmissionState::Open && self.before >= QUEUE_MIN as usize;
         if may_be_crowded { LOOK_AGAIN } else { MOMENT }
     }
 
     /// Ends a moment that lasted `elapsed`. At its end `waiting` connections wait, and the core's
     /// thread has `ran` so much cpu time. Returns the length of the queues if it changes.
-    pub(crate) fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
+    pub fn judge(&mut self, elapsed: Duration, ran: Duration, waiting: usize) -> Option<u32> {
         let moment = std::mem::take(&mut self.moment);
         let before = std::mem::replace(&mut self.before, waiting);
         let ran = ran.saturating_sub(std::mem::replace(&mut self.ran, ran));

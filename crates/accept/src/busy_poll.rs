@@ -35,7 +35,7 @@ const CALM_MOMENTS: u32 = 10;
 
 /// The polling of one core.
 #[derive(Debug, Default)]
-pub(crate) struct CorePolling {
+pub struct CorePolling {
     polls: bool,
     /// The kernel has refused polling and is not asked again.
     refused: bool,
@@ -72,14 +72,16 @@ enum PollVerdict {
 
 /// The state of a core's polling, for the status.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PollingStatus {
-    pub(crate) polls: bool,
-    pub(crate) begun: u64,
+pub struct PollingStatus {
+    /// Whether the core polls now.
+    pub polls: bool,
+    /// How often the core began to poll.
+    pub begun: u64,
 }
 
 impl CorePolling {
     /// Records the queue of a connection, if it has one.
-    pub(crate) fn see(&mut self, queue: Option<u32>) {
+    pub fn see(&mut self, queue: Option<u32>) {
         self.queue = match (self.queue, queue) {
             (ConnectionQueues::Unknown, None) => ConnectionQueues::None,
             (ConnectionQueues::Unknown | ConnectionQueues::None, Some(queue)) => ConnectionQueues::One(queue),
@@ -90,7 +92,8 @@ impl CorePolling {
         };
     }
 
-    pub(crate) fn status(&self) -> PollingStatus {
+    /// The present state.
+    pub fn status(&self) -> PollingStatus {
         PollingStatus { polls: self.polls, begun: self.begun }
     }
 
@@ -118,7 +121,7 @@ impl CorePolling {
 }
 
 /// Ends a moment of `elapsed` on this core, which has answered `requests` requests in all.
-pub(crate) fn judge(
+pub fn judge(
     core: CoreIndex,
     polling: &mut CorePolling,
     wanted: BusyPoll,
@@ -176,7 +179,7 @@ fn cannot(core: CoreIndex, notices: &Notices, queue: ConnectionQueues) {
 
 /// Describes for people whether polling works here, by asking the kernel on the first core. `None`
 /// if polling is off.
-pub(crate) fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
+pub fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
     if wanted == BusyPoll::Off {
         return None;
     }

@@ -42,7 +42,7 @@ pub fn who_listens(addr: SocketAddr) -> Option<PortOwner> {
 
 /// Describes a process that is known to listen. `None` for this process, and for one that cannot be
 /// seen from here.
-pub(crate) fn of_process(pid: u32) -> Option<PortOwner> {
+pub fn of_process(pid: u32) -> Option<PortOwner> {
     let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     (pid != process::id()).then(|| PortOwner { pid, command: command.trim_end().to_owned() })
 }

@@ -129,7 +129,7 @@ pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAd
 }
 
 /// Removes the file of a socket, unless another file has the path by now.
-pub(crate) fn remove(bound: UnixAddr) {
+pub fn remove(bound: UnixAddr) {
     let Ok(name) = NameInFolder::find(bound.path()) else { return };
     let is_there = name.stat().is_ok_and(|found| Some(identity(&found)) == bound.file());
     if is_there {
@@ -139,7 +139,7 @@ pub(crate) fn remove(bound: UnixAddr) {
 }
 
 /// The reason why no socket can be made at this path: the path holds a file that is not a socket.
-pub(crate) fn obstacle(name: &NameInFolder) -> Option<&'static str> {
+pub fn obstacle(name: &NameInFolder) -> Option<&'static str> {
     let found = name.stat().ok()?;
     (!is_socket(&found)).then_some("a file that is no socket is there; remove it, or name another path")
 }
@@ -172,7 +172,7 @@ fn identity(found: &Stat) -> SocketFile {
 }
 
 /// The text that refuses a path that is too long.
-pub(crate) fn too_long(path: &Path) -> String {
+pub fn too_long(path: &Path) -> String {
     let bytes = path.as_os_str().len();
     format!(
         "a unix socket's path has at most {UNIX_PATH_BYTES_MAX} bytes, and {} has {bytes}",

@@ -76,7 +76,7 @@ pub enum ActivationError {
 ///
 /// # Errors
 /// A descriptor is not a listening socket.
-pub(crate) fn passed(cores: usize) -> Result<Vec<Listening>, ActivationError> {
+pub fn passed(cores: usize) -> Result<Vec<Listening>, ActivationError> {
     let variable = |name| env::var_os(name).map(|text| text.to_string_lossy().into_owned());
     let Some(count) = count(variable("LISTEN_PID"), variable("LISTEN_FDS"), std::process::id())? else {
         return Ok(Vec::new());

@@ -6,14 +6,14 @@ use vermeil_address::ListenAddr;
 /// One address, and a socket on it for each core. More sockets if they come from a server that had
 /// more cores.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub struct Listening {
     /// The address as configured.
-    pub(crate) asked: ListenAddr,
+    pub asked: ListenAddr,
     /// The address as bound, with the actual port or file.
-    pub(crate) addr: ListenAddr,
+    pub addr: ListenAddr,
     /// In the order of the cores. With more sockets than cores, the order begins again with the
     /// first core.
-    pub(crate) sockets: Vec<OwnedFd>,
+    pub sockets: Vec<OwnedFd>,
 }
 
 impl Listening {
@@ -21,7 +21,7 @@ impl Listening {
     ///
     /// # Errors
     /// Out of descriptors.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         let Self { asked, addr, sockets } = self;
         let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Ok(Self { asked: *asked, addr: *addr, sockets })

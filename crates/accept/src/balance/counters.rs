@@ -12,7 +12,7 @@ const SAMPLE: u64 = 16;
 
 /// How a connection came to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accepted {
+pub enum Accepted {
     /// From the core's own socket.
     Own,
     /// From a neighbour's socket.
@@ -27,17 +27,17 @@ pub(crate) enum Accepted {
 
 /// The connections of a core. Counts are since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AcceptCounts {
+pub struct AcceptCounts {
     /// All accepted connections.
-    pub(crate) accepted: u64,
+    pub accepted: u64,
     /// Of all accepted connections, the connections that a stalled neighbour did not accept.
-    pub(crate) taken_over: u64,
+    pub taken_over: u64,
     /// Connections that a neighbour had accepted and this core took while they waited.
-    pub(crate) moved: u64,
+    pub moved: u64,
     /// Accepted connections in the sample.
-    pub(crate) sampled: u64,
+    pub sampled: u64,
     /// Connections in the sample whose packets this core's cpu handles.
-    pub(crate) sampled_here: u64,
+    pub sampled_here: u64,
 }
 
 #[derive(Debug, Default)]

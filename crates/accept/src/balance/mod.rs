@@ -22,11 +22,11 @@ mod kernel;
 mod neighbours;
 mod self_test;
 mod summary;
-pub(crate) mod verdict;
+pub mod verdict;
 
-pub(crate) use changeover::Changeover;
-pub(crate) use counters::Accepted;
-pub(crate) use summary::AcceptSummary;
+pub use changeover::Changeover;
+pub use counters::Accepted;
+pub use summary::AcceptSummary;
 
 use changeover::say_unchosen;
 use counters::{AcceptCounts, BalanceCounters};
@@ -46,7 +46,7 @@ use vermeil_topology::{CpuId, Instance, sysfs};
 
 /// The preference of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketSteering {
+pub enum SocketSteering {
     /// Connections whose packets its core's cpu handles.
     PacketsCpu,
     /// No preference.
@@ -54,21 +54,23 @@ pub(crate) enum SocketSteering {
 }
 
 /// Connections of a core that wait for the next request, each with the number of past requests.
-pub(crate) type IdleConnectionPool = vermeil_io::IdlePool<u32>;
+pub type IdleConnectionPool = vermeil_io::IdlePool<u32>;
 
 /// The assignment of a server's connections to cores.
 #[derive(Debug)]
-pub(crate) struct Balancing {
-    pub(crate) steering: SocketSteering,
+pub struct Balancing {
+    /// The preference of each listening socket.
+    pub steering: SocketSteering,
     /// For people: the chosen mode and the reason.
     line: String,
     /// The program in the kernel. Set in the process that owns the sockets.
     chooser: Option<AcceptSteering>,
     /// The board that the program reads.
     board: Option<Arc<LoadPage>>,
-    pub(crate) neighbours: Neighbours,
+    /// Whether neighbours watch the listeners of a core.
+    pub neighbours: Neighbours,
     /// For each core, the cores whose listeners the core watches.
-    pub(crate) watched: Vec<Vec<usize>>,
+    pub watched: Vec<Vec<usize>>,
     /// The shelf of each watched core. Set once the core serves.
     shelves: OnceLock<Vec<Option<Arc<IdleConnectionPool>>>>,
     counters: BalanceCounters,
@@ -76,14 +78,16 @@ pub(crate) struct Balancing {
 
 /// Whether neighbours watch the listeners of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Neighbours {
+pub enum Neighbours {
+    /// Neighbours take connections that wait for a stuck core.
     Watch,
+    /// No core takes connections of another core.
     LookAway,
 }
 
 impl Balancing {
     /// Chooses for cores on these cpus. May connect to own sockets for the self-test.
-    pub(crate) fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
+    pub fn choose(balance: Balance, cpus: &[CpuId]) -> Self {
         match balance {
             Balance::Auto => Self::auto(cpus),
             Balance::Local => Self::new(
@@ -160,7 +164,7 @@ impl Balancing {
 
     /// For people: the chosen mode, its reason, and the treatment of a stuck core if `together`
     /// cores share a process.
-    pub(crate) fn describe(&self, together: usize) -> String {
+    pub fn describe(&self, together: usize) -> String {
         let rule = match self.neighbours {
             Neighbours::LookAway => "no core watches another".to_owned(),
             Neighbours::Watch if together < 2 => "no core has a neighbour in its process".to_owned(),
@@ -172,13 +176,13 @@ impl Balancing {
     /// The balancing of one of several instances on its own cores. The supervisor opened the
     /// sockets. `board` is the instance's part of the board that the kernel reads, if the kernel
     /// chooses.
-    pub(crate) fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<LoadPage>) -> Self {
+    pub fn of_instance(cpus: &[CpuId], neighbours: Neighbours, board: Option<LoadPage>) -> Self {
         let balancing = Self::new(cpus, SocketSteering::PacketsCpu, None, neighbours, String::new());
         Self { board: board.map(Arc::new), ..balancing }
     }
 
     /// Makes a shelf for each watched core.
-    pub(crate) fn open_shelves(&self) -> io::Result<()> {
+    pub fn open_shelves(&self) -> io::Result<()> {
         let of_core = |core| {
             let is_watched = self.watched.iter().any(|watched| watched.contains(&core));
             is_watched.then(|| IdleConnectionPool::new().map(Arc::new)).transpose()
@@ -189,17 +193,17 @@ impl Balancing {
     }
 
     /// The shelf of a core, if other cores look at the shelf.
-    pub(crate) fn shelf(&self, core: usize) -> Option<Arc<IdleConnectionPool>> {
+    pub fn shelf(&self, core: usize) -> Option<Arc<IdleConnectionPool>> {
         self.shelves.get()?[core].clone()
     }
 
     /// The board on which cores publish the load, if the kernel reads the board.
-    pub(crate) fn board(&self) -> Option<Arc<LoadPage>> {
+    pub fn board(&self) -> Option<Arc<LoadPage>> {
         self.board.clone()
     }
 
     /// Tells the kernel which cores share a process.
-    pub(crate) fn divide(&self, instances: &[Instance]) {
+    pub fn divide(&self, instances: &[Instance]) {
         let Some(board) = &self.board else { return };
         let process_of_core =
             (0..).zip(instances).flat_map(|(number, instance)| instance.cpus.iter().map(move |_| number));
@@ -209,17 +213,17 @@ impl Balancing {
     }
 
     /// The memory of the board, for other processes.
-    pub(crate) fn board_memory(&self) -> Option<BorrowedFd<'_>> {
+    pub fn board_memory(&self) -> Option<BorrowedFd<'_>> {
         self.chooser.as_ref().map(AcceptSteering::boards)
     }
 
     /// The cpu that the listener of a core on `cpu` prefers.
-    pub(crate) fn preference(&self, cpu: CpuId) -> Option<usize> {
+    pub fn preference(&self, cpu: CpuId) -> Option<usize> {
         (self.steering == SocketSteering::PacketsCpu).then_some(cpu.0 as usize)
     }
 
     /// Stops the kernel's choice for this server, because another server has the sockets.
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         if let Some(chooser) = &self.chooser {
             chooser.let_go();
         }
@@ -228,7 +232,7 @@ impl Balancing {
     /// Makes the kernel choose among the listening sockets of an address, if the kernel chooses at
     /// all. If the kernel refuses, that is logged, and each socket gets the connections whose
     /// packets its cpu handles.
-    pub(crate) fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
+    pub fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = chooser.choose_among(sockets) {
             say_unchosen(addr, &error);
@@ -237,7 +241,7 @@ impl Balancing {
 
     /// Like [`take_charge_of`](Self::take_charge_of), with a program that another process has
     /// loaded.
-    pub(crate) fn take_charge_by(&self, addr: SocketAddr, group: io::Result<Group>, sockets: &[OwnedFd]) {
+    pub fn take_charge_by(&self, addr: SocketAddr, group: io::Result<Group>, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = group.and_then(|group| chooser.choose_by(group, sockets)) {
             say_unchosen(addr, &error);
@@ -245,34 +249,34 @@ impl Balancing {
     }
 
     /// A program for the sockets of an address, if the kernel chooses.
-    pub(crate) fn group(&self) -> Option<io::Result<Group>> {
+    pub fn group(&self) -> Option<io::Result<Group>> {
         self.chooser.as_ref().map(AcceptSteering::group)
     }
 
     /// The descriptors that a process needs to make such programs.
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.chooser.iter().flat_map(AcceptSteering::descriptors).collect()
     }
 
     /// Counts a connection that came to `core`.
-    pub(crate) fn count(&self, core: usize, accepted: Accepted) {
+    pub fn count(&self, core: usize, accepted: Accepted) {
         self.counters.count(core, accepted);
     }
 
     /// Whether this connection belongs to the sample that measures packet locality.
-    pub(crate) fn is_sample(&self, core: usize) -> bool {
+    pub fn is_sample(&self, core: usize) -> bool {
         self.counters.is_sample(core)
     }
 
     /// The counts of `core`, and the number of connections that the kernel has given to other cores
     /// instead.
-    pub(crate) fn of_core(&self, core: usize) -> (AcceptCounts, u64) {
+    pub fn of_core(&self, core: usize) -> (AcceptCounts, u64) {
         let sent_away = self.board.as_deref().map_or(0, |board| board.core(core).sent_away());
         (self.counters.of(core), sent_away)
     }
 
     /// The counts of all cores.
-    pub(crate) fn summary(&self) -> AcceptSummary {
+    pub fn summary(&self) -> AcceptSummary {
         let sum = |of: fn(&AcceptCounts) -> u64| self.counters.all().iter().map(of).sum::<u64>();
         AcceptSummary {
             accepted: sum(|core| core.accepted),

@@ -5,18 +5,19 @@ use std::fmt;
 
 /// Numbers of connections, of all cores together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AcceptSummary {
-    pub(crate) accepted: u64,
+pub struct AcceptSummary {
+    /// Accepted by any core.
+    pub accepted: u64,
     /// Accepted by a neighbour, because the core of the listener was stuck.
-    pub(crate) taken_over: u64,
+    pub taken_over: u64,
     /// Moved to another core between two requests.
-    pub(crate) moved: u64,
+    pub moved: u64,
     /// Given to another core by the kernel's program; `None` without the program.
-    pub(crate) sent_away: Option<u64>,
+    pub sent_away: Option<u64>,
     /// Connections of which the core asked for the cpu of their packets.
-    pub(crate) sampled: u64,
+    pub sampled: u64,
     /// Those whose packets the core's own cpu handles.
-    pub(crate) sampled_here: u64,
+    pub sampled_here: u64,
 }
 
 impl fmt::Display for AcceptSummary {

@@ -21,20 +21,20 @@ const COMING: Duration = Duration::from_millis(1);
 
 /// The observations of a core with a waiting connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CoreObservation {
+pub struct CoreObservation {
     /// Time since the connection was noticed.
-    pub(crate) waited: Duration,
+    pub waited: Duration,
     /// How long the core has worked without a look at the sockets. `None` while the core waits.
-    pub(crate) busy: Option<Duration>,
+    pub busy: Option<Duration>,
     /// How often the core has looked since the connection was noticed. A core looks and then works
     /// on the connections of that look. Only a second look, or a new wait, proves that the core has
     /// finished the work of the first.
-    pub(crate) looks: u64,
+    pub looks: u64,
 }
 
 /// The decision about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BalanceVerdict {
+pub enum BalanceVerdict {
     /// Take the connection.
     Take,
     /// Leave the connection, because the core comes to the sockets.
@@ -43,7 +43,8 @@ pub(crate) enum BalanceVerdict {
     Wait(Duration),
 }
 
-pub(crate) fn verdict(seen: CoreObservation) -> BalanceVerdict {
+/// Decides about a connection that waits at the sockets of the observed core.
+pub fn verdict(seen: CoreObservation) -> BalanceVerdict {
     match (seen.busy, seen.looks) {
         (Some(busy), _) if busy >= STUCK => BalanceVerdict::Take,
         (Some(_), 2..) | (None, 1..) => BalanceVerdict::Leave,
@@ -54,7 +55,7 @@ pub(crate) fn verdict(seen: CoreObservation) -> BalanceVerdict {
 }
 
 /// The rule in words.
-pub(crate) fn describe() -> String {
+pub fn describe() -> String {
     format!("a core stuck for {} µs is relieved by its neighbours", STUCK.as_micros())
 }
 
