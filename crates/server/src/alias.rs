@@ -10,11 +10,11 @@ use crate::{
     core_context,
     exchange::{AnswerHead, Lost},
     gateway,
-    hosts::Met,
     pages::busy,
 };
 use vermeil_files::EntryOutcome;
 use vermeil_http::{Request, Status, path};
+use vermeil_routing::hosts::Met;
 
 /// Answers `request` with the file at `below`, decoded, in the folder.
 pub(crate) async fn answer(

@@ -25,9 +25,7 @@ use crate::{
     core_context::CoreContext,
     counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
-    gateway,
-    hosts::{Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate},
-    https,
+    gateway, https,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
 };
@@ -45,6 +43,9 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_log::NoticeKind;
+use vermeil_routing::hosts::{
+    Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate,
+};
 use vermeil_settings::tls::HttpsUse;
 
 /// For answers that are valid only now.

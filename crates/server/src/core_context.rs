@@ -5,11 +5,9 @@
 //! not wait. So no lock guards the state. Leaves out the state that all cores share (`server.rs`).
 
 use crate::{
-    clients::Visit,
     connections::{Connections, IdleState},
     counts::{AnswerEnd, RequestCounts, RequestStart},
     exchange::{RequestName, Sent},
-    hosts::{CoreHosts, HostId, Hosts},
     server::Server,
 };
 use rustix::net::SocketAddrAny;
@@ -31,6 +29,8 @@ use vermeil_address::{Client, ListenAddr};
 use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
 use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord};
+use vermeil_routing::clients::Visit;
+use vermeil_routing::hosts::{CoreHosts, HostId, Hosts};
 
 thread_local! {
     static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };

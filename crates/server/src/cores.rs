@@ -11,7 +11,6 @@ use crate::{
     affinity_watch::AffinityWatch,
     cgi,
     core_context::{self, CoreContext, CoreListener},
-    hosts::{CoreHosts, Hosts},
     php,
     programs::{self, ProgramConfig, ProgramsShared},
     server::Server,
@@ -32,6 +31,7 @@ use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
 use vermeil_log::{CoreLog, Log, Notices};
+use vermeil_routing::hosts::{CoreHosts, Hosts};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;
 

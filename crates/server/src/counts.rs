@@ -5,14 +5,12 @@
 //! for readers (`status/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/metrics.rs`).
 
-use crate::{
-    exchange::Sent,
-    hosts::{Host, HostId, Hosts},
-};
+use crate::exchange::Sent;
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 use vermeil::Classes;
 use vermeil_io::Clock;
+use vermeil_routing::hosts::{Host, HostId, Hosts};
 
 /// Classes of durations: a value is exact to a quarter.
 type DurationClasses = Classes<2>;
@@ -363,7 +361,7 @@ impl CountsSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::{HostsBuilder, Rules, Unknown};
+    use vermeil_routing::hosts::{HostsBuilder, Rules, Unknown};
 
     const SENT: Sent = Sent { status: 200, body_bytes: 10 };
 

@@ -21,7 +21,6 @@ use crate::{
     core_context,
     exchange::{AnswerHead, Lost, Sent},
     gateway::{self, EndedAnswer},
-    hosts::HeldAnswerRules,
     pages::busy,
     programs::GatewayRequest,
     try_files,
@@ -36,6 +35,7 @@ use vermeil_http::{
 };
 use vermeil_io::CacheOnly;
 use vermeil_log::NoticeKind;
+use vermeil_routing::hosts::HeldAnswerRules;
 
 /// Bytes of a file that are sent before the core's other colors get their turn. Copying a mebibyte
 /// takes some 100 µs at 10 GB/s, which bounds the delay of the others.

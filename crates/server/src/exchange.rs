@@ -2,10 +2,7 @@
 //!
 //! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
 
-use crate::{
-    client_stream::ClientCheck,
-    hosts::{AnswerRulesId, Asked},
-};
+use crate::client_stream::ClientCheck;
 use std::{fmt, io};
 use vermeil_address::{Client, ListenAddr};
 use vermeil_http::{
@@ -13,6 +10,7 @@ use vermeil_http::{
     gateway::ClientScheme,
     response::{PageContent, Persistence},
 };
+use vermeil_routing::hosts::{AnswerRulesId, Asked};
 
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
 /// memory. The kernel gathers larger bodies. Default from bench `serve`: at 1 KB copying wins

@@ -6,10 +6,10 @@ use crate::{
     client_stream::ClientCheck,
     core_context::CoreContext,
     exchange::{AnswerHead, Sent, StrictTransport, Visitor},
-    hosts::{HostId, Hosts},
     pages::page,
 };
 use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
+use vermeil_routing::hosts::{HostId, Hosts};
 use vermeil_settings::tls::HttpsUse;
 
 /// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).

@@ -1,4 +1,4 @@
-//! The web server: connections, hosts, programs.
+//! The web server: connections, answers, programs.
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
 //! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
@@ -7,12 +7,10 @@
 //! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
 //! job.
 //!
-//! The modules form layers, and no two modules import each other: [`hosts`] knows no part of the
-//! server; `gateway`, `php` and `cgi` know no start and no answer; `serve` and [`supervise`] know
-//! all.
+//! The modules form layers, and no two modules import each other: `gateway`, `php` and `cgi` know
+//! no start and no answer; `serve` and [`supervise`] know all.
 
 mod accept;
-pub mod access;
 mod admission;
 mod affinity_watch;
 mod alias;
@@ -24,7 +22,6 @@ mod calls;
 mod cgi;
 pub mod check;
 mod client_stream;
-mod clients;
 mod close;
 mod compress;
 pub mod config;
@@ -44,7 +41,6 @@ pub mod fuzz;
 mod gateway;
 mod handover;
 mod handshake;
-pub mod hosts;
 mod https;
 mod instance;
 mod key_reader;
@@ -53,7 +49,6 @@ mod messages;
 mod notify;
 mod options;
 mod pages;
-mod paths;
 mod php;
 mod privileges;
 mod programs;
@@ -70,9 +65,7 @@ pub mod supervise;
 mod tls;
 mod trace;
 mod try_files;
-mod turns;
 
-pub use clients::{CLIENT_IPV6_PREFIX, ClientBound};
 pub use control_socket::{ControlTarget, PlaceError};
 pub use descriptors::raise_descriptor_limit;
 pub use handover::TakeOverError;

@@ -1,12 +1,14 @@
 //! The options of `vermeil serve`: every setting with its unit, its default and its bound.
 
-use crate::{clients::ClientBound, control_socket::ControlTarget, hosts::Hosts};
+use crate::control_socket::ControlTarget;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_address::ListenAddr;
 use vermeil_files::StoreOptions;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
+use vermeil_routing::clients::ClientBound;
+use vermeil_routing::hosts::Hosts;
 use vermeil_settings::User;
 use vermeil_settings::{
     Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,

@@ -3,7 +3,6 @@
 use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, Sent},
-    hosts::AnswerRulesId,
 };
 use vermeil::now_ms;
 use vermeil_files::SERVER;
@@ -11,6 +10,7 @@ use vermeil_http::{
     Rejection, Status,
     response::{ErrorPage, HeadWriter},
 };
+use vermeil_routing::hosts::AnswerRulesId;
 
 /// The field line of a 503.
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";

@@ -15,7 +15,6 @@ use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
     handover::Handing,
-    hosts::Folder,
     options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
@@ -38,6 +37,7 @@ use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Log, LogCounts, LogError, Notices};
+use vermeil_routing::hosts::Folder;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 

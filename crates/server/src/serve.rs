@@ -13,7 +13,6 @@ use crate::{
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
     handover::{Inherited, TakeOverError},
-    hosts::{Folder, OpenSites},
     instance::Assigned,
     key_reader::KeyReader,
     notify,
@@ -56,6 +55,7 @@ use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Log, LogError, Notices};
+use vermeil_routing::hosts::{Folder, OpenSites};
 use vermeil_settings::tls::HTTPS_PORT;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;

@@ -5,11 +5,8 @@
 //! cache lines.
 
 use crate::{
-    access::{Passwords, RateTable},
-    clients::{ClientBound, Clients, Visit},
     compress::Compressor,
     control_client::StatusForm,
-    hosts::OpenSites,
     load_board::LoadBoard,
     options::{ServeOptions, Timeouts},
     tls::ServerTls,
@@ -27,6 +24,9 @@ use std::{
 use vermeil_accept::balance::Balancing;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
+use vermeil_routing::access::{Passwords, RateTable};
+use vermeil_routing::clients::{ClientBound, Clients, Visit};
+use vermeil_routing::hosts::OpenSites;
 use vermeil_settings::{BusyPoll, LoadReport};
 
 pub(crate) struct Server {

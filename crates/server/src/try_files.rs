@@ -14,12 +14,12 @@ use crate::{
     core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
     gateway::{self},
-    hosts::Met,
     pages::busy,
 };
 use std::sync::Arc;
 use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_http::{Request, Status, path};
+use vermeil_routing::hosts::Met;
 
 /// Answers `request` by the first candidate that names something, or with 404.
 pub(crate) async fn answer(

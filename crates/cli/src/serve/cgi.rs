@@ -5,7 +5,7 @@ use crate::values::{Size, Span, size_between};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
-use vermeil_server::hosts::{Action, Route};
+use vermeil_routing::hosts::{Action, Route};
 use vermeil_settings::Unfit;
 use vermeil_settings::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
 use vermeil_settings::gateway::SendRoot;

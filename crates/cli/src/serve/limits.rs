@@ -77,7 +77,7 @@ pub(super) struct LimitArgs {
     /// Leading bits of an IPv6 address that identify a client
     ///
     /// From 16 to 128: 64 is the network of a customer, 128 a single address.
-    #[arg(long, value_name = "BITS", default_value_t = vermeil_server::CLIENT_IPV6_PREFIX)]
+    #[arg(long, value_name = "BITS", default_value_t = vermeil_routing::clients::CLIENT_IPV6_PREFIX)]
     #[arg(value_parser = clap::value_parser!(u8).range(16..=128))]
     pub(super) client_ipv6_prefix: u8,
 

@@ -14,11 +14,10 @@ use vermeil_address::ListenAddr;
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
+use vermeil_routing::clients::ClientBound;
+use vermeil_routing::hosts::{AnswerRules, HostPhp, Hosts, Rules};
 use vermeil_server::config::Surroundings;
-use vermeil_server::hosts::{AnswerRules, HostPhp, Hosts, Rules};
-use vermeil_server::{
-    ClientBound, HOSTS_SHOWN_MAX, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of,
-};
+use vermeil_server::{HOSTS_SHOWN_MAX, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
 use vermeil_settings::Balance;
 use vermeil_settings::RequestedPlacement;
 use vermeil_settings::compression::CompressionOptions;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use vermeil_address::ListenAddr;
 use vermeil_files::{Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
-use vermeil_server::hosts::Rules;
+use vermeil_routing::hosts::Rules;
 use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
 use vermeil_settings::Balance;
 use vermeil_settings::BusyPoll;

@@ -17,7 +17,7 @@ on_usual! {
 }
 
 /// The password of each user is `right`.
-const USERS: &str = include_str!("../../../server/src/access/htpasswd/users");
+const USERS: &str = include_str!("../../../routing/src/access/htpasswd/users");
 
 /// Each request names its client.
 const TOP: &str = "[proxies]\nfrom = [\"127.0.0.1\"]\n";

@@ -88,7 +88,7 @@ fn line_has_name_of_user(io: Io) {
     let site = TestSite::new();
     site.write("page", b"page");
     // The password is "right".
-    let users = include_str!("../../../server/src/access/htpasswd/users");
+    let users = include_str!("../../../routing/src/access/htpasswd/users");
     fs::write(site.outside("users"), users).unwrap();
     let file = site.configure(io, "[[host]]\nroot = \"site\"\naccess.users = \"users\"\n");
     let text = fs::read_to_string(&file).unwrap();

@@ -6,7 +6,6 @@ use super::{Answer, FileReply};
 use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, Sent},
-    hosts::{Action, Met},
     pages::{finish, page},
 };
 use vermeil_files::{EntryHandle, EntryOutcome, SERVER};
@@ -14,6 +13,7 @@ use vermeil_http::{
     Request, Status,
     response::{HeadWriter, PageContent as Sends},
 };
+use vermeil_routing::hosts::{Action, Met};
 
 /// The target that takes the place of a request's target.
 pub(crate) struct RewrittenTarget {

@@ -11,7 +11,6 @@ use crate::{
     compress::{CodedContent, CoderPlan},
     core_context::CoreContext,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
-    hosts::AnswerRulesId,
     pages::finish,
 };
 use bytes::Bytes;
@@ -21,6 +20,7 @@ use vermeil_http::{
     negotiate::{self, Choice},
     response::{HeadWriter, PageContent as Sends},
 };
+use vermeil_routing::hosts::AnswerRulesId;
 
 /// The field line of an answer that depends on the codings that the client accepts.
 const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";

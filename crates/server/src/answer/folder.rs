@@ -5,14 +5,11 @@
 //! folder is opened. Tested through the binary (`crates/cli/tests/e2e/hosts.rs`).
 
 use super::{Answer, Deferred, error, found, not_served, resolved};
-use crate::{
-    core_context::CoreContext,
-    exchange::AnswerHead,
-    hosts::{HostId, OpenedHost},
-};
+use crate::{core_context::CoreContext, exchange::AnswerHead};
 use vermeil::now_ms;
 use vermeil_files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder};
 use vermeil_http::{Request, Status};
+use vermeil_routing::hosts::{HostId, OpenedHost};
 
 /// Answers `request` from the folder of `host`.
 pub(super) fn files(

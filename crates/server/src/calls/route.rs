@@ -11,7 +11,6 @@ use crate::{
     core_context::{self, CoreContext},
     exchange::{AnswerHead, Lost},
     gateway::{FoundProgram, encoded},
-    hosts::{Met, OpenedHost, RunBy},
     pages::RETRY_AFTER,
     programs::{GatewayRequest, ProgramReason},
 };
@@ -24,6 +23,7 @@ use vermeil_http::{
     gateway::split,
     path::{self, ProgramPath},
 };
+use vermeil_routing::hosts::{Met, OpenedHost, RunBy};
 use vermeil_settings::php::{EXTENSION, INDEX};
 
 /// The target of a request.

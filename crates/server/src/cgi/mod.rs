@@ -27,8 +27,6 @@ use crate::{
     connection::Connection,
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
-    hosts::{Action, Asked, Rules},
-    turns::{HostNumber, HostTurns},
 };
 use bytes::Bytes;
 use find::{Looked, LookupWait, ProgramLookup};
@@ -42,6 +40,8 @@ use std::{
 };
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
+use vermeil_routing::hosts::{Action, Asked, Rules};
+use vermeil_routing::turns::{HostNumber, HostTurns};
 use vermeil_settings::cgi::{CgiOptions, HostPrograms, Nph};
 use vermeil_spawn::ProfileId;
 

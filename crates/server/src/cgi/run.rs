@@ -18,7 +18,6 @@ use crate::{
         AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead,
         ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
     },
-    turns::{HostTurn, WaitingFull},
 };
 use std::{
     ffi::OsStr, future::poll_fn, os::unix::ffi::OsStrExt as _, path::Path, pin::pin, sync::Arc, task::Poll,
@@ -29,6 +28,7 @@ use vermeil_http::{
     Request,
     gateway::{BadHead, ClientLink, Invocation, ScriptPaths},
 };
+use vermeil_routing::turns::{HostTurn, WaitingFull};
 use vermeil_spawn::{Directory, ProgramEnd, ProgramExit, ProgramRequest as SpawnRequest};
 
 /// The default search path of programs.

@@ -5,7 +5,6 @@
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
-use crate::turns::HostTurn;
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -17,6 +16,7 @@ use std::{
 };
 use vermeil::Source;
 use vermeil_log::{NoticeKind, Notices};
+use vermeil_routing::turns::HostTurn;
 use vermeil_spawn::{Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SpawnError, Stdio};
 
 thread_local! {

@@ -4,14 +4,11 @@
 //! Looks at the first route that covers a path, as a request does. Tested in
 //! `../config/tests/places.rs`.
 
-use crate::{
-    config::PlacedKey,
-    hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate},
-    options::ServeOptions,
-};
+use crate::{config::PlacedKey, options::ServeOptions};
 use percent_encoding::percent_decode;
 use std::{fs, io, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
 use vermeil_files::rest;
+use vermeil_routing::hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate};
 use vermeil_settings::php::PhpSource;
 
 /// Redirects that are followed. Browsers give up after 20.

@@ -5,15 +5,12 @@
 //! (`crates/cli/tests/e2e/explain.rs`).
 
 use super::plan::{PlaceOf, ServePlan};
-use crate::{
-    gateway::encoded,
-    hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy},
-    options::ServeOptions,
-};
+use crate::{gateway::encoded, options::ServeOptions};
 use std::{fmt::Write as _, sync::Arc};
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
 use vermeil_http::{ConnectionLimits, ParsedPart, Request, path};
 use vermeil_io::CacheOnly;
+use vermeil_routing::hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy};
 
 /// Rewrites that are followed. Each rewrite tries later routes only, so there are few.
 const REWRITES_MAX: usize = 100;

@@ -21,7 +21,6 @@ use crate::{
     control_socket::{self, ControlTarget},
     descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
-    hosts::HostId,
     options::ServeOptions,
     php,
     privileges::{self, When},
@@ -40,6 +39,7 @@ use vermeil_address::ListenAddr;
 use vermeil_address::UnixAddr;
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
+use vermeil_routing::hosts::HostId;
 use vermeil_settings::gateway::SendRoot;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 

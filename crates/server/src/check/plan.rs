@@ -6,12 +6,12 @@
 use super::doubts;
 use crate::{
     config::{ConfigPlaces, PlacedKey},
-    hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown},
     options::ServeOptions,
 };
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
+use vermeil_routing::hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown};
 use vermeil_settings::php::PoolOptions;
 use vermeil_topology::CpuSet;
 

@@ -7,16 +7,14 @@ use super::{
     read::At,
     resolve::{Problems, networks},
 };
-use crate::{
-    access::{RateKey, RateLimit, UserFile, UsersError},
-    hosts::{Guard, Realm},
-};
 use std::{
     collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+use vermeil_routing::access::{RateKey, RateLimit, UserFile, UsersError};
+use vermeil_routing::hosts::{Guard, Realm};
 
 /// The word that lets in clients without a password.
 const OFF: &str = "off";

@@ -7,8 +7,8 @@ use super::{
     resolve::Problems,
     routes,
 };
-use crate::hosts::{ErrorPagePath, HeaderRule, HeaderRules, check_value};
 use vermeil_files::CachingOf;
+use vermeil_routing::hosts::{ErrorPagePath, HeaderRule, HeaderRules, check_value};
 
 /// The fields of answers, as written for a host or a route.
 pub(super) struct WrittenFields<'d> {
@@ -81,7 +81,7 @@ pub(super) fn error_pages(written: &FreeTable<String>, problems: &mut Problems) 
         let statuses = match statuses.value.parse() {
             Ok(statuses) => statuses,
             Err(why) => {
-                problems.push(&statuses.at, &key, crate::hosts::UnfitStatus::to_string(&why));
+                problems.push(&statuses.at, &key, vermeil_routing::hosts::UnfitStatus::to_string(&why));
                 continue;
             }
         };

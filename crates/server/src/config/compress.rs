@@ -10,13 +10,13 @@ use super::{
     resolve::{Problems, narrow},
     values::Size,
 };
-use crate::hosts::{
-    AnswerRules, CODINGS, COMPRESSED_BYTES_MIN, CompressionLevels, CompressionRules, HeaderRules,
-    is_compressed,
-};
 use std::sync::Arc;
 use vermeil_files::{MediaRange, UnfitRange};
 use vermeil_http::negotiate::Choice;
+use vermeil_routing::hosts::{
+    AnswerRules, CODINGS, COMPRESSED_BYTES_MIN, CompressionLevels, CompressionRules, HeaderRules,
+    is_compressed,
+};
 use vermeil_settings::compression::{
     ANSWERS_MAX, CACHE_BYTES, CompressionOptions, FILE_BYTES_MAX, FILES_MAX,
 };

@@ -13,9 +13,8 @@ use super::{
     values::{FileMode, Listen, Size, Span},
 };
 use crate::{
-    CLIENT_IPV6_PREFIX, IoChoice, access,
+    IoChoice,
     control_socket::ControlTarget,
-    hosts::Unknown,
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
 };
 use std::{path::PathBuf, time::Duration};
@@ -23,6 +22,7 @@ use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_log::{LogFormat, LogTarget};
+use vermeil_routing::{access, clients::CLIENT_IPV6_PREFIX, hosts::Unknown};
 use vermeil_settings::{
     Balance, BusyPoll, LoadReport, MovePolicy, cgi,
     gateway::{self, GatewayTimeouts},

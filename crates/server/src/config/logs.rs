@@ -10,7 +10,6 @@ use super::{
     resolve::{Problems, narrow},
     values::{Size, Span},
 };
-use crate::hosts::{HostId, Hosts, HostsBuilder};
 use std::{
     collections::HashSet,
     os::unix::ffi::OsStrExt as _,
@@ -21,6 +20,7 @@ use vermeil_log::{
     FILE_BYTES_MAX, HOST_FILES_OPEN_MAX, HostLog, LogFormat, LogFormats, LogOptions, LogTarget, ROTATION_GAP,
     Rotation,
 };
+use vermeil_routing::hosts::{HostId, Hosts, HostsBuilder};
 
 table! {
     /// The files of access logs: the log of the server and the logs of hosts.

@@ -36,7 +36,7 @@ pub use sources::ConfigText;
 pub(crate) use sources::{of_json, to_json};
 pub use surroundings::{AddressError, GivenParts, Surroundings};
 
-use crate::{options::ServeOptions, paths};
+use crate::options::ServeOptions;
 use keys::{Document, HostTable};
 use places::KeyPlaces;
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
@@ -44,6 +44,7 @@ use report::Problem;
 use sources::SourceText;
 use std::{borrow::Cow, fs, path::Path};
 use toml::de::{DeTable, DeValue};
+use vermeil_routing::paths;
 
 /// The file that commands read if the user names none.
 pub const FILE_NAME: &str = "vermeil.toml";

@@ -9,11 +9,11 @@ use super::{
     report::{ConfigError, Problem},
     sources::ConfigText,
 };
-use crate::hosts::HostId;
 use std::{
     ops::Range,
     path::{Path, PathBuf},
 };
+use vermeil_routing::hosts::HostId;
 
 /// The places of some keys of a configuration.
 #[derive(Clone, Debug)]

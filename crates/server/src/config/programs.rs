@@ -10,8 +10,8 @@ use super::{
     surroundings::Surroundings,
     values::{PhpPlace, Size},
 };
-use crate::hosts::HostPhp;
 use std::{ops::Range, path::Path, sync::Arc};
+use vermeil_routing::hosts::HostPhp;
 use vermeil_settings::{Unfit, User};
 use vermeil_settings::{
     cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},

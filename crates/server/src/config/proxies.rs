@@ -6,9 +6,9 @@ use super::{
     keys::{ForwardedWord, ListenerTable, ProxiesTable},
     resolve::{Problems, networks},
 };
-use crate::hosts::TrustedProxies;
 use vermeil_address::ListenAddr;
 use vermeil_http::forwarded::ForwardedBy;
+use vermeil_routing::hosts::TrustedProxies;
 
 /// The believed proxies; `announced` are the listeners with the PROXY protocol.
 pub(super) fn trusted(

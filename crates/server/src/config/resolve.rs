@@ -20,12 +20,7 @@ use super::{
     values::{Listen, Size, Span},
 };
 use crate::{
-    ClientBound,
     control_socket::ControlTarget,
-    hosts::{
-        Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
-        Rules, RunBy, Taken, Unknown,
-    },
     options::{ServeOptions, Timeouts, cpus_of},
 };
 use std::{
@@ -41,6 +36,11 @@ use vermeil_files::{
     FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name,
 };
 use vermeil_http::ConnectionLimits;
+use vermeil_routing::clients::ClientBound;
+use vermeil_routing::hosts::{
+    Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
+    Rules, RunBy, Taken, Unknown,
+};
 use vermeil_settings::User;
 use vermeil_settings::{
     BalancerOptions, RequestedPlacement, TakeOver,

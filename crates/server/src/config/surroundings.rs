@@ -2,7 +2,7 @@
 //! invented one in tests.
 
 use super::values::{Listen, PhpPlace};
-use crate::{options::ServeOptions, paths};
+use crate::options::ServeOptions;
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
@@ -10,6 +10,7 @@ use std::{
 };
 use vermeil_accept::listen::unix;
 use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_routing::paths;
 use vermeil_settings::{RequestedPlacement, php::PhpSource};
 use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Instance, Machine, TopologyError, allowed, sysfs};
 

@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     IoChoice,
     check::ServePlan,
-    hosts::{Action, Hosts, Unknown},
     options::{ServeOptions, Timeouts, keys_that_differ},
 };
 use std::{io, net::SocketAddr, time::Duration};
@@ -13,6 +12,7 @@ use vermeil_address::UnixAddr;
 use vermeil_files::{FollowSymlinks, Listing};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{LogFormat, LogTarget};
+use vermeil_routing::hosts::{Action, Hosts, Unknown};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 mod access;
@@ -77,7 +77,7 @@ fn single_host_has_every_default() {
     assert_eq!(options.store, Default::default());
     assert_eq!(options.connections_max, crate::options::CONNECTIONS_MAX);
     let host = options.hosts.host(options.hosts.default_host());
-    assert_eq!(*host.rules, crate::hosts::Rules::default());
+    assert_eq!(*host.rules, vermeil_routing::hosts::Rules::default());
     assert_eq!(options.hosts.unknown(), Unknown::Default);
 }
 

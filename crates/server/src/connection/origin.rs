@@ -13,7 +13,6 @@ use crate::{
     connections::IdleState,
     core_context::{self, CoreContext},
     exchange::{Lost, Visitor},
-    hosts::TrustedProxies,
 };
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
 use vermeil_accept::admission_control::Admission;
@@ -25,6 +24,7 @@ use vermeil_http::{
     proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
 };
 use vermeil_log::NoticeKind;
+use vermeil_routing::hosts::TrustedProxies;
 use vermeil_tls::ClientTrust;
 
 /// The client of a connection, and of its current request.

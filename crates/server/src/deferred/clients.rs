@@ -12,12 +12,12 @@ use crate::{
     core_context,
     exchange::{AnswerHead, Lost, PassedCheck},
     pages::busy,
-    turns::HostNumber,
 };
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::Status;
+use vermeil_routing::turns::HostNumber;
 
 /// The answer after the wait for the client's rate.
 pub(super) async fn after_wait(

@@ -1,8 +1,9 @@
 //! The parts of a request that every kind of program needs.
 
 use super::{Collected, ErrorSink, GatewayOptions, Spools};
-use crate::{exchange::RequestName, hosts::Met};
+use crate::exchange::RequestName;
 use std::sync::Arc;
+use vermeil_routing::hosts::Met;
 
 /// A request to a program, besides its head.
 #[derive(Clone, Copy)]

@@ -9,7 +9,6 @@ use crate::{
     compress::{AnswerCoder, CoderPlan, PieceEnd},
     core_context::CoreContext,
     exchange::AnswerHead,
-    hosts::CompressionRules,
 };
 use bytes::Bytes;
 use std::{io, sync::Arc};
@@ -19,6 +18,7 @@ use vermeil_http::{
     gateway::ResponseHead,
     negotiate::{self, Choice},
 };
+use vermeil_routing::hosts::CompressionRules;
 
 /// The compression that the rules of a host and the request allow for an answer of a program.
 #[derive(Clone)]

@@ -3,10 +3,6 @@
 //!
 //! Leaves out sending (`calls/sendfile.rs`). Tested below.
 
-use crate::{
-    hosts::{Action, Hosts},
-    paths,
-};
 use std::{
     collections::{HashMap, HashSet},
     fmt,
@@ -17,6 +13,8 @@ use std::{
 use vermeil_files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::path::{self, PathError};
 use vermeil_io::CacheOnly;
+use vermeil_routing::hosts::{Action, Hosts};
+use vermeil_routing::paths;
 use vermeil_settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends};
 
 /// The open folders from which programs may have files sent. A folder that a reload keeps stays

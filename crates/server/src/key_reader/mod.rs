@@ -17,7 +17,6 @@ mod open;
 
 use crate::{
     config::{self, ConfigText, GivenParts, Surroundings},
-    hosts::Hosts,
     messages::Messages,
     options::ServeOptions,
 };
@@ -34,6 +33,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use vermeil_routing::hosts::Hosts;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;
 

@@ -15,7 +15,6 @@ pub(crate) use setup::{ProgramSetup, RunningPrograms, SetupError, has_programs};
 use crate::{
     cgi::Cgi,
     gateway::{ErrorSink, SendSites, Spools},
-    hosts::HostPhp,
     php::{Php, PoolSupervisor, Pools},
 };
 use std::{
@@ -26,6 +25,7 @@ use std::{
 };
 use vermeil_files::FileStore;
 use vermeil_log::Notices;
+use vermeil_routing::hosts::HostPhp;
 use vermeil_settings::{gateway::GatewayOptions, php::PoolOptions};
 use vermeil_spawn::Revisions;
 

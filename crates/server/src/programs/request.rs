@@ -4,14 +4,10 @@
 //! programs. Leaves out finding the program (`calls/route.rs`). Tested below.
 
 use super::ProgramConfig;
-use crate::{
-    core_context::CoreContext,
-    exchange::RequestName,
-    gateway::Collected,
-    hosts::{Action, Asked, HostId, Met},
-};
+use crate::{core_context::CoreContext, exchange::RequestName, gateway::Collected};
 use std::sync::Arc;
 use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
+use vermeil_routing::hosts::{Action, Asked, HostId, Met};
 use vermeil_settings::php::EXTENSION;
 
 /// A request that may be for a program.

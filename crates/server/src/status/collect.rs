@@ -16,7 +16,6 @@ use crate::{
     compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    hosts::{HostPhp, Hosts},
     options::ServeOptions,
     php::{Php, PoolSnapshot, PoolState},
     programs::ProgramsShared,
@@ -35,6 +34,7 @@ use vermeil_accept::busy_poll::PollingStatus;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log;
 use vermeil_log::{LogCounts, NoticeKind, Notices};
+use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
 
 /// How long the cores' busy time is sampled. An event of 2 ms at the edge of the sample changes a
@@ -145,7 +145,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         hosts: HostsStatus {
             hosts: options.hosts.iter().len() as u64,
             names: options.hosts.names() as u64,
-            open: server.sites.len() as u64,
+            open: server.sites.count() as u64,
             open_max: options.sites_open_max as u64,
             busiest: counts.hosts.iter().map(|(name, counts)| host(name, counts)).collect(),
             others: host(OTHERS, &counts.others),

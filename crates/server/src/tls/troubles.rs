@@ -3,8 +3,8 @@
 //! Reading a certificate takes some 50 µs, so a start and a reload read those of the first hosts
 //! only, and `vermeil check` reads all. The others show at their first use.
 
-use crate::hosts::Hosts;
 use std::sync::Arc;
+use vermeil_routing::hosts::Hosts;
 use vermeil_tls::{CertificateError, HostTls};
 
 /// Hosts whose certificates are read at the start and at a reload. Reading a certificate takes

@@ -1,8 +1,8 @@
 //! The refusals of `compress` and `[compression]`, and the rules that they result in.
 
 use super::{load, problems};
-use crate::hosts::{CompressionLevels, CompressionRules};
 use vermeil_http::negotiate::Choice;
+use vermeil_routing::hosts::{CompressionLevels, CompressionRules};
 
 #[test]
 fn wrong_compression_is_refused() {

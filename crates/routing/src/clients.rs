@@ -42,7 +42,7 @@ impl Default for ClientBound {
 
 impl ClientBound {
     /// The address under which a client is counted.
-    pub(crate) fn client(self, addr: IpAddr) -> IpAddr {
+    pub fn client(self, addr: IpAddr) -> IpAddr {
         match addr.to_canonical() {
             IpAddr::V6(addr) => {
                 let host_bits = 128_u32.saturating_sub(self.ipv6_prefix.into());
@@ -57,7 +57,7 @@ impl ClientBound {
 type ClientShard = HashMap<IpAddr, usize, RandomState>;
 
 /// The clients of an instance.
-pub(crate) struct Clients {
+pub struct Clients {
     shards: Box<[CachePadded<Mutex<ClientShard>>]>,
     hasher: RandomState,
 }
@@ -69,7 +69,7 @@ impl Default for Clients {
 }
 
 /// A connection that counts for its client until it is dropped.
-pub(crate) struct Visit {
+pub struct Visit {
     clients: Arc<Clients>,
     client: IpAddr,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Visit {
 impl Clients {
     /// Counts a connection from `addr`. `None` if the client holds `connections_max` connections
     /// already.
-    pub(crate) fn enter(
+    pub fn enter(
         self: &Arc<Self>,
         addr: IpAddr,
         bound: ClientBound,

@@ -34,7 +34,7 @@ pub struct Realm {
 impl Guard {
     /// Whether the client `peer` may ask. An unknown client is in no network, and could be in each
     /// denied one.
-    pub(crate) fn lets_in(&self, peer: Option<Client>) -> bool {
+    pub fn lets_in(&self, peer: Option<Client>) -> bool {
         let is_in = |networks: &[Network]| {
             peer.is_some_and(|peer| networks.iter().any(|network| network.contains(peer)))
         };

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 /// `path` from the root of the file system, without `..`, because PHP refuses `..` in the names of
 /// its scripts. Only the part before the last `..` is followed. A symbolic link behind that part
 /// remains a link, so that a deployment can switch it. A path that leads nowhere remains unchanged.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
+pub fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let parents = path.components().enumerate().filter(|(_, part)| *part == Component::ParentDir);
     let Some((last, _)) = parents.last() else { return path };

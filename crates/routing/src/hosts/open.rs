@@ -36,14 +36,14 @@ const OPENED_REQUESTS: u8 = 8;
 
 /// A folder to serve, with its options. Hosts that agree in both share a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Folder {
+pub struct Folder {
     root: PathBuf,
     options: Arc<SiteOptions>,
 }
 
 impl Folder {
     /// The folder of a host, if the host has a folder.
-    pub(crate) fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
+    pub fn of(hosts: &Hosts, host: HostId) -> Option<Self> {
         let (root, options) = hosts.folder(host)?;
         Some(Self { root: root.to_owned(), options: Arc::new(options) })
     }
@@ -55,7 +55,7 @@ fn options_of(rules: &Rules) -> Arc<SiteOptions> {
 }
 
 /// A place in the bounded set of open sites.
-pub(crate) struct SitePermit {
+pub struct SitePermit {
     site: Arc<Site>,
     /// Set by use, cleared by the scan for a seat to close. Relaxed: a hint.
     used: AtomicBool,
@@ -65,7 +65,7 @@ pub(crate) struct SitePermit {
 
 impl SitePermit {
     #[inline]
-    pub(crate) fn site(&self) -> &Arc<Site> {
+    pub fn site(&self) -> &Arc<Site> {
         &self.site
     }
 
@@ -78,7 +78,7 @@ impl SitePermit {
 }
 
 /// All open sites; shared by all cores.
-pub(crate) struct OpenSites {
+pub struct OpenSites {
     store: Arc<FileStore>,
     max: usize,
     seats: Mutex<Seats>,
@@ -99,24 +99,25 @@ struct Seats {
 
 impl OpenSites {
     /// An empty set for at most `max` sites of `store`.
-    pub(crate) fn new(store: Arc<FileStore>, max: usize) -> Self {
+    pub fn new(store: Arc<FileStore>, max: usize) -> Self {
         let (count, closings) = (AtomicUsize::new(0), AtomicU64::new(0));
         Self { store, max: max.max(1), seats: Mutex::default(), count, closings }
     }
 
-    pub(crate) fn store(&self) -> &Arc<FileStore> {
+    /// The store of all sites.
+    pub fn store(&self) -> &Arc<FileStore> {
         &self.store
     }
 
     /// Number of open sites.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Whether another site would displace one.
     fn is_full(&self) -> bool {
-        self.len() >= self.max
+        self.count() >= self.max
     }
 
     #[inline]
@@ -139,7 +140,7 @@ impl OpenSites {
     /// # Errors
     /// The folder cannot be served. With [`CacheOnly::Yes`] also [`io::ErrorKind::WouldBlock`], if
     /// the open would wait for the disk.
-    pub(crate) fn open(&self, folder: &Folder, cache: CacheOnly) -> Result<Arc<SitePermit>, SiteError> {
+    pub fn open(&self, folder: &Folder, cache: CacheOnly) -> Result<Arc<SitePermit>, SiteError> {
         if let Some(seat) = self.find(folder) {
             return Ok(seat);
         }
@@ -169,7 +170,7 @@ impl OpenSites {
     }
 
     /// Closes all sites that no host of `hosts` serves.
-    pub(crate) fn keep_only(&self, hosts: &Hosts) {
+    pub fn keep_only(&self, hosts: &Hosts) {
         let wanted: HashSet<Folder> = hosts.folders().filter_map(|host| Folder::of(hosts, host)).collect();
         let mut seats = self.lock();
         let mut gone = Vec::new();
@@ -211,7 +212,7 @@ impl Seats {
 }
 
 /// The hosts of a core: the present configuration, and the sites that the core has open.
-pub(crate) struct CoreHosts {
+pub struct CoreHosts {
     hosts: Arc<Hosts>,
     open: Arc<OpenSites>,
     seats: HashMap<HostId, Arc<SitePermit>, RandomState>,
@@ -231,7 +232,7 @@ pub(crate) struct CoreHosts {
 /// The rules for an answer, in the configuration that was in force when the request arrived. A
 /// request that outlives a reload must hold that configuration: see [`HeldAnswerRules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AnswerRulesId {
+pub struct AnswerRulesId {
     configuration: u32,
     host: HostId,
     rules: u32,
@@ -240,14 +241,14 @@ pub(crate) struct AnswerRulesId {
 
 /// Keeps the configuration of an answer's rules.
 #[derive(Default)]
-pub(crate) struct HeldAnswerRules {
+pub struct HeldAnswerRules {
     id: Option<AnswerRulesId>,
     _hosts: Option<Arc<Hosts>>,
 }
 
 impl HeldAnswerRules {
     /// Keeps the rules `id`. The request must not have waited since it got the rules.
-    pub(crate) fn hold(&mut self, hosts: &CoreHosts, id: Option<AnswerRulesId>) {
+    pub fn hold(&mut self, hosts: &CoreHosts, id: Option<AnswerRulesId>) {
         if self.id != id {
             *self = Self { id, _hosts: id.map(|_| hosts.hosts.clone()) };
         }
@@ -256,19 +257,19 @@ impl HeldAnswerRules {
 
 /// The host of a request, in the configuration that was in force when the request arrived.
 #[derive(Clone)]
-pub(crate) struct Met {
+pub struct Met {
     hosts: Arc<Hosts>,
     id: HostId,
 }
 
 impl Met {
     /// The folder and rules of the host.
-    pub(crate) fn host(&self) -> Host<'_> {
+    pub fn host(&self) -> Host<'_> {
         self.hosts.host(self.id)
     }
 
     /// The number of the host in its configuration.
-    pub(crate) fn id(&self) -> HostId {
+    pub fn id(&self) -> HostId {
         self.id
     }
 }
@@ -280,7 +281,7 @@ impl fmt::Debug for Met {
 }
 
 /// The state of a host on a core.
-pub(crate) enum OpenedHost {
+pub enum OpenedHost {
     /// The site is open: [`CoreHosts::site`] returns the site.
     Open,
     /// The host has no folder.
@@ -292,21 +293,21 @@ pub(crate) enum OpenedHost {
 }
 
 /// Opens a folder; to be run on a thread that may wait.
-pub(crate) struct OpenJob {
+pub struct OpenJob {
     open: Arc<OpenSites>,
     folder: Folder,
     host: Met,
 }
 
 /// An open folder of a host. The folder stays open while the result is held.
-pub(crate) struct OpenedFolder {
+pub struct OpenedFolder {
     host: Met,
     seat: Arc<SitePermit>,
 }
 
 impl OpenedFolder {
     /// The site of the folder.
-    pub(crate) fn site(&self) -> &Arc<Site> {
+    pub fn site(&self) -> &Arc<Site> {
         self.seat.site()
     }
 }
@@ -316,14 +317,15 @@ impl OpenJob {
     ///
     /// # Errors
     /// The folder cannot be served.
-    pub(crate) fn run(self) -> Result<OpenedFolder, SiteError> {
+    pub fn run(self) -> Result<OpenedFolder, SiteError> {
         let seat = self.open.open(&self.folder, CacheOnly::No)?;
         Ok(OpenedFolder { host: self.host, seat })
     }
 }
 
 impl CoreHosts {
-    pub(crate) fn new(hosts: Arc<Hosts>, open: Arc<OpenSites>) -> Self {
+    /// The view of a core on `hosts`, whose sites are in `open`.
+    pub fn new(hosts: Arc<Hosts>, open: Arc<OpenSites>) -> Self {
         let seen = open.closings();
         let (seats, options) = (HashMap::default(), HashMap::default());
         Self {
@@ -341,7 +343,7 @@ impl CoreHosts {
 
     /// The folder of a host, to stay closed for this request: if an open would displace another
     /// folder, and the host is not asked for often.
-    pub(crate) fn unopened(&mut self, id: HostId, now_ms: u64) -> Option<UnopenedFolder> {
+    pub fn unopened(&mut self, id: HostId, now_ms: u64) -> Option<UnopenedFolder> {
         self.let_go_of_closed();
         let is_recent = self.recent.as_ref().is_some_and(|(recent, _)| *recent == id);
         if is_recent || id.is_of_route() || self.seats.contains_key(&id) || !self.open.is_full() {
@@ -361,12 +363,12 @@ impl CoreHosts {
 
     /// The hosts of the present configuration.
     #[inline]
-    pub(crate) fn hosts(&self) -> &Hosts {
+    pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
     /// Replaces the configuration. Folders with the same options stay open.
-    pub(crate) fn set_hosts(&mut self, hosts: Arc<Hosts>) {
+    pub fn set_hosts(&mut self, hosts: Arc<Hosts>) {
         self.former.retain(|(_, hosts)| hosts.strong_count() > 0);
         self.former.push((self.number, Arc::downgrade(&self.hosts)));
         self.number = self.number.wrapping_add(1);
@@ -378,7 +380,7 @@ impl CoreHosts {
 
     /// The rules for the answers of a host and its route, if there are any.
     #[inline]
-    pub(crate) fn rules_of_answers(&self, host: HostId, route: Option<usize>) -> Option<AnswerRulesId> {
+    pub fn rules_of_answers(&self, host: HostId, route: Option<usize>) -> Option<AnswerRulesId> {
         let rules = self.hosts.differing(host, route)?;
         let route = route.map(|route| u32::try_from(route).expect("a file has fewer routes"));
         Some(AnswerRulesId { configuration: self.number, host, rules, route })
@@ -386,7 +388,7 @@ impl CoreHosts {
 
     /// Calls `with` with the rules `id`. The rules are empty if the request does not hold its
     /// configuration.
-    pub(crate) fn with_rules<R>(&self, id: AnswerRulesId, with: impl FnOnce(&AnswerRules) -> R) -> R {
+    pub fn with_rules<R>(&self, id: AnswerRulesId, with: impl FnOnce(&AnswerRules) -> R) -> R {
         let AnswerRulesId { configuration, rules, route, .. } = id;
         let route = route.map(|route| route as usize);
         if configuration == self.number {
@@ -405,7 +407,7 @@ impl CoreHosts {
     /// The page that the rules `id` have for errors with `status`: the host of the page and the
     /// path.
     #[cold]
-    pub(crate) fn error_page(&self, id: AnswerRulesId, status: Status) -> Option<(Met, Box<str>)> {
+    pub fn error_page(&self, id: AnswerRulesId, status: Status) -> Option<(Met, Box<str>)> {
         let path = self.with_rules(id, |rules| rules.error_page(status).map(Into::into))?;
         let hosts = match id.configuration == self.number {
             true => self.hosts.clone(),
@@ -416,7 +418,7 @@ impl CoreHosts {
 
     /// Opens the site of `host`, if the open does not wait.
     #[inline]
-    pub(crate) fn find(&mut self, host: HostId) -> OpenedHost {
+    pub fn find(&mut self, host: HostId) -> OpenedHost {
         self.let_go_of_closed();
         if let Some((recent, seat)) = &self.recent
             && *recent == host
@@ -449,7 +451,7 @@ impl CoreHosts {
 
     /// Keeps a folder that another thread has opened, unless the configuration has changed or the
     /// folder was closed again.
-    pub(crate) fn keep(&mut self, opened: &OpenedFolder) {
+    pub fn keep(&mut self, opened: &OpenedFolder) {
         let OpenedFolder { host: Met { hosts, id }, seat } = opened;
         if Arc::ptr_eq(&self.hosts, hosts) && !seat.closed.load(Ordering::Acquire) {
             self.seats.insert(*id, seat.clone());
@@ -458,12 +460,12 @@ impl CoreHosts {
     }
 
     /// A host of the present configuration, for a request that may outlive the configuration.
-    pub(crate) fn met(&self, id: HostId) -> Met {
+    pub fn met(&self, id: HostId) -> Met {
         Met { hosts: self.hosts.clone(), id }
     }
 
     /// As [`find`](Self::find), for the host of a request.
-    pub(crate) fn find_met(&mut self, met: &Met) -> OpenedHost {
+    pub fn find_met(&mut self, met: &Met) -> OpenedHost {
         if Arc::ptr_eq(&self.hosts, &met.hosts) {
             return self.find(met.id);
         }
@@ -478,13 +480,13 @@ impl CoreHosts {
     /// # Panics
     /// The last [`find`](Self::find) did not return [`OpenedHost::Open`].
     #[inline]
-    pub(crate) fn site(&self) -> &Arc<Site> {
+    pub fn site(&self) -> &Arc<Site> {
         let (_, seat) = self.recent.as_ref().expect("a site was found before");
         seat.site()
     }
 
     /// Drops references to closed sites. Call this about once a second, also on an idle core.
-    pub(crate) fn tick(&mut self) {
+    pub fn tick(&mut self) {
         self.let_go_of_closed();
     }
 

@@ -111,7 +111,7 @@ impl Rules {
 
     /// The names that CGI runs anywhere on the host, for a folder of a route, whose paths are no
     /// paths of the host.
-    pub(crate) fn programs_of_folders(&self) -> SitePrograms {
+    pub fn programs_of_folders(&self) -> SitePrograms {
         let is_named =
             |(part, effect): &(SitePart, RouteEffect)| part.suffix.is_some() && *effect == RouteEffect::ToCgi;
         let named = self.programs().parts.into_iter().filter(is_named);
@@ -122,7 +122,7 @@ impl Rules {
     /// The first route that matches, and its number. After a rewrite, an earlier route that refuses
     /// the request comes first.
     #[inline]
-    pub(crate) fn route(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+    pub fn route(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
         if asked.first > 0
             && let Some(refusal) = self.refusal(path, asked)
         {
@@ -135,7 +135,7 @@ impl Rules {
     /// The route before [`Asked::first`] that refuses a request for `path`: it denies all requests,
     /// or is not for the client. Earlier rewrites do not count.
     #[cold]
-    pub(crate) fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+    pub fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
         let refuses = |route: &Route| matches!(route.action, Action::Deny(_)) || !route.lets_in(asked.peer);
         let counts = |route: &Route| refuses(route) || !matches!(route.action, Action::Rewrite { .. });
         let mut earlier = self.routes.iter().enumerate().take(asked.first);
@@ -144,7 +144,7 @@ impl Rules {
     }
 
     /// Whether the routes leave `target`, a candidate of `try`, to files and programs.
-    pub(crate) fn leaves_to_files(&self, target: &[u8], asked: Asked<'_>) -> bool {
+    pub fn leaves_to_files(&self, target: &[u8], asked: Asked<'_>) -> bool {
         let route = self.route(target, asked).map(|(_, route)| route);
         route.is_none_or(|route| {
             route.lets_in(asked.peer) && matches!(route.action, Action::Files | Action::Cgi)
@@ -153,7 +153,7 @@ impl Rules {
 
     /// The interpreter of the program at `script`, decoded. The first route that matches decides,
     /// as for a request. If that route is not for the client, the program does not run.
-    pub(crate) fn run_by(&self, script: &[u8], asked: Asked<'_>) -> RunBy<'_> {
+    pub fn run_by(&self, script: &[u8], asked: Asked<'_>) -> RunBy<'_> {
         match self.route(script, asked).map(|(_, route)| route) {
             Some(route) if !route.lets_in(asked.peer) => RunBy::Route(route),
             Some(Route { action: Action::Cgi, .. }) => RunBy::Cgi,
@@ -164,7 +164,7 @@ impl Rules {
     }
 
     /// The paths to look up when the request's own path, decoded, names nothing.
-    pub(crate) fn candidates(&self, path: &[u8], asked: Asked<'_>) -> &[Candidate] {
+    pub fn candidates(&self, path: &[u8], asked: Asked<'_>) -> &[Candidate] {
         let of_route = self.route(path, asked).map(|(_, route)| route);
         of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
     }
@@ -172,7 +172,7 @@ impl Rules {
     /// The rules about clients for a path, decoded, and their number in this host. The rules are
     /// those of the route that answers. After a rewrite, the rules of an earlier route with this
     /// path hold too, because a rewrite must not lead past them.
-    pub(crate) fn guard_at(&self, path: &[u8], asked: Asked<'_>) -> Option<(u32, &Guard)> {
+    pub fn guard_at(&self, path: &[u8], asked: Asked<'_>) -> Option<(u32, &Guard)> {
         let answers = self.route(path, asked);
         let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
         let mut earlier = self.routes.iter().enumerate().take(asked.first);
@@ -194,7 +194,7 @@ impl Rules {
 
     /// Whether there are [candidates](Self::candidates) for `request`.
     #[cold]
-    pub(crate) fn has_candidates(&self, request: &Request<'_>, asked: Asked<'_>) -> bool {
+    pub fn has_candidates(&self, request: &Request<'_>, asked: Asked<'_>) -> bool {
         let mut decoded = Vec::new();
         let path = path::decode_for_program(request.target.path, &mut decoded);
         path.is_ok_and(|path| !self.candidates(path.bytes, asked).is_empty())
@@ -202,8 +202,10 @@ impl Rules {
 }
 
 /// The answer for a program that is the index page of a folder.
-pub(crate) enum RunBy<'r> {
+pub enum RunBy<'r> {
+    /// PHP runs the program.
     Php,
+    /// CGI runs the program.
     Cgi,
     /// The program does not run, because a route covers its path.
     Route(&'r Route),
@@ -414,7 +416,7 @@ impl Hosts {
     }
 
     /// The folder of a host or a route, with its options.
-    pub(crate) fn folder(&self, id: HostId) -> Option<(&Path, SiteOptions)> {
+    pub fn folder(&self, id: HostId) -> Option<(&Path, SiteOptions)> {
         if let Some(folder) = id.0.checked_sub(HostId::FOLDERS) {
             let (root, options) = &self.folders[folder as usize];
             return Some((root, options.clone()));
@@ -424,7 +426,7 @@ impl Hosts {
     }
 
     /// All folders of hosts and routes.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = HostId> {
+    pub fn folders(&self) -> impl Iterator<Item = HostId> {
         let of_routes = 0..self.folders.len() as u32;
         self.iter().chain(of_routes.map(|folder| HostId(HostId::FOLDERS + folder)))
     }
@@ -455,13 +457,13 @@ impl Hosts {
 
     /// Whether any host has rules about clients.
     #[inline]
-    pub(crate) fn have_guards(&self) -> bool {
+    pub fn have_guards(&self) -> bool {
         self.needs.guards
     }
 
     /// Whether a host has rules about clients.
     #[inline]
-    pub(crate) fn is_guarded(&self, id: HostId) -> bool {
+    pub fn is_guarded(&self, id: HostId) -> bool {
         self.hosts[id.0 as usize].is_guarded
     }
 

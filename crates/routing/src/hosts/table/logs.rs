@@ -18,7 +18,7 @@ pub(super) enum RecordedLog {
 impl Hosts {
     /// Whether a host has a log of its own, or none.
     #[inline]
-    pub(crate) fn have_logs(&self) -> bool {
+    pub fn have_logs(&self) -> bool {
         self.needs.logs
     }
 

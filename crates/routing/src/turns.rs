@@ -20,11 +20,11 @@ mod tests;
 
 /// A host, by a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HostNumber(pub(crate) usize);
+pub struct HostNumber(pub usize);
 
 /// The state that all cores share.
 #[derive(Debug)]
-pub(crate) struct HostTurns {
+pub struct HostTurns {
     bounds: ProgramBounds,
     all: Semaphore,
     /// Only hosts with running programs or waiting requests.
@@ -41,9 +41,9 @@ struct HostState {
 
 /// The host's queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaitingFull {
+pub struct WaitingFull {
     /// The number of waiting requests.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
 }
 
 /// A request in the queue of its host.
@@ -61,7 +61,8 @@ enum TurnOutcome {
 }
 
 impl HostTurns {
-    pub(crate) fn new(bounds: ProgramBounds) -> Arc<Self> {
+    /// Turns within `bounds`.
+    pub fn new(bounds: ProgramBounds) -> Arc<Self> {
         Arc::new(Self { bounds, all: Semaphore::new(bounds.running_max), hosts: Mutex::default() })
     }
 
@@ -69,7 +70,7 @@ impl HostTurns {
     ///
     /// # Errors
     /// The queue of the host is full.
-    pub(crate) async fn turn(self: Arc<Self>, host: HostNumber) -> Result<HostTurn, WaitingFull> {
+    pub async fn turn(self: Arc<Self>, host: HostNumber) -> Result<HostTurn, WaitingFull> {
         let waiting = match self.enter(host)? {
             TurnOutcome::Runs(turn) => return Ok(turn),
             TurnOutcome::Waits(waiting) => waiting,
@@ -112,7 +113,7 @@ impl HostTurns {
     }
 
     /// Running programs and waiting requests.
-    pub(crate) fn now(&self) -> (usize, usize) {
+    pub fn now(&self) -> (usize, usize) {
         let hosts = self.lock();
         (self.bounds.running_max - self.all.free(), hosts.values().map(|host| host.waiting).sum())
     }
@@ -140,7 +141,7 @@ impl Drop for WaitingTurn {
 
 /// The permit to run one program. Dropping this value ends the turn.
 #[derive(Debug)]
-pub(crate) struct HostTurn {
+pub struct HostTurn {
     /// Of all hosts and of the host; `None` only while the turn ends.
     permits: Option<(SemaphorePermit, SemaphorePermit)>,
     turns: Arc<HostTurns>,

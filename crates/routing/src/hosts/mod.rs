@@ -27,11 +27,9 @@ pub use compression_rules::{
     CODINGS, COMPRESSED_BYTES_MIN, COMPRESSED_TYPES, CompressionLevels, CompressionRules, is_compressed,
 };
 pub use condition::{Asked, ConditionError, Conditions, RequestCondition};
-pub(crate) use header_rules::check_value;
+pub use header_rules::check_value;
 pub use header_rules::{HeaderRule, HeaderRuleError, HeaderRules};
-pub(crate) use open::{
-    AnswerRulesId, CoreHosts, Folder, HeldAnswerRules, Met, OpenJob, OpenSites, OpenedHost,
-};
+pub use open::{AnswerRulesId, CoreHosts, Folder, HeldAnswerRules, Met, OpenJob, OpenSites, OpenedHost};
 pub use pattern::{PatternError, TextPattern};
 
 pub use candidate::{Candidate, CandidateError};
@@ -40,5 +38,5 @@ pub use name::{HostName, NAME_BYTES_MAX, NameError};
 pub use network::{Network, NetworkError};
 pub use proxies::TrustedProxies;
 pub use route::{Action, Path, Route, TemplateError, TextTemplate};
-pub(crate) use table::RunBy;
+pub use table::RunBy;
 pub use table::{Host, HostId, HostPhp, Hosts, HostsBuilder, Rules, Taken, Unknown};

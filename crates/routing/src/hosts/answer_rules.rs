@@ -77,12 +77,12 @@ impl AnswerRules {
     }
 
     /// The path of the page for `status`.
-    pub(crate) fn error_page(&self, status: Status) -> Option<&str> {
+    pub fn error_page(&self, status: Status) -> Option<&str> {
         self.error_pages.iter().find(|page| page.statuses.0.contains(&status.code())).map(|page| &*page.path)
     }
 
     /// The status of a program's answer that a page replaces.
-    pub(crate) fn replaced(&self, status: u16) -> Option<Status> {
+    pub fn replaced(&self, status: u16) -> Option<Status> {
         let known = *Status::ALL.iter().find(|known| known.code() == status)?;
         (self.replaces_program_errors && self.error_page(known).is_some()).then_some(known)
     }

@@ -21,12 +21,12 @@ pub struct TrustedProxies {
 
 impl TrustedProxies {
     /// Whether `client` is a believed proxy.
-    pub(crate) fn trusts(&self, client: Client) -> bool {
+    pub fn trusts(&self, client: Client) -> bool {
         self.from.iter().any(|network| network.contains(client))
     }
 
     /// Whether a connection at the listener `at` begins with a header of the PROXY protocol.
-    pub(crate) fn announce_at(&self, at: Option<ListenAddr>) -> bool {
+    pub fn announce_at(&self, at: Option<ListenAddr>) -> bool {
         at.is_some_and(|at| self.listeners.iter().any(|listener| listener.is_at(&at)))
     }
 }

@@ -175,7 +175,7 @@ impl HeaderRules {
 
     /// The lines to append to a head of the server, if nothing in the head is replaced.
     #[inline]
-    pub(crate) fn plain_block(&self) -> Option<&[u8]> {
+    pub fn plain_block(&self) -> Option<&[u8]> {
         (!self.needs_filter).then_some(&*self.block)
     }
 
@@ -187,7 +187,7 @@ impl HeaderRules {
     }
 
     /// Appends the lines of `own` that stay, each with its line end, for an answer with `status`.
-    pub(crate) fn keep(&self, own: &[u8], status: u16, out: &mut Vec<u8>) {
+    pub fn keep(&self, own: &[u8], status: u16, out: &mut Vec<u8>) {
         for line in own.split_inclusive(|&byte| byte == b'\n') {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
             if !self.replaces(name, status) {
@@ -197,7 +197,7 @@ impl HeaderRules {
     }
 
     /// Appends the operator's lines of an answer with `status`.
-    pub(crate) fn append(&self, status: u16, out: &mut Vec<u8>) {
+    pub fn append(&self, status: u16, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.block);
         if status < ERRORS_FROM {
             out.extend_from_slice(&self.caching_block);
@@ -206,7 +206,7 @@ impl HeaderRules {
 
     /// Applies the rules to the head that begins at `start` of `out`. The head ends with an empty
     /// line, or with `out`.
-    pub(crate) fn edit(&self, out: &mut Vec<u8>, start: usize) {
+    pub fn edit(&self, out: &mut Vec<u8>, start: usize) {
         let head = &out[start..];
         let end = memchr::memmem::find(head, b"\r\n\r\n").map_or(head.len(), |at| at + 2);
         let Some(first) = memchr::memchr(b'\n', head).map(|at| at + 1) else { return };
@@ -239,7 +239,7 @@ fn check(name: &str, rule: &HeaderRule) -> Result<(), HeaderRuleError> {
 }
 
 /// Refuses a value that would end its line, or that clients read differently.
-pub(crate) fn check_value(value: &str) -> Result<(), HeaderRuleError> {
+pub fn check_value(value: &str) -> Result<(), HeaderRuleError> {
     if let Some(wrong) = value.chars().find(|&c| c.is_ascii_control() && c != '\t') {
         return Err(HeaderRuleError::Control(wrong));
     }

@@ -36,17 +36,17 @@ const SHARDS: usize = 16;
 type Digest = [u8; 32];
 
 /// The passwords of an instance.
-pub(crate) struct Passwords {
+pub struct Passwords {
     key: Digest,
     /// Right passwords, each with the time when it is forgotten.
     remembered: [Mutex<HashMap<Digest, u64>>; SHARDS],
     /// The permits of checks.
-    pub(crate) turns: Arc<HostTurns>,
+    pub turns: Arc<HostTurns>,
 }
 
 /// A password and the hash to compare it with.
 #[derive(Clone)]
-pub(crate) struct PasswordCheck {
+pub struct PasswordCheck {
     password: Vec<u8>,
     hash: Arc<StoredHash>,
     /// Whether the user exists. Without the user, the check takes its time and fails.
@@ -69,7 +69,7 @@ impl Default for Passwords {
 
 impl Passwords {
     /// The check of `password` against `hash`. `is_known` is false for the hash of another user.
-    pub(crate) fn check(&self, password: &[u8], hash: &Arc<StoredHash>, is_known: bool) -> PasswordCheck {
+    pub fn check(&self, password: &[u8], hash: &Arc<StoredHash>, is_known: bool) -> PasswordCheck {
         let mut digest = Sha256::new();
         digest.update(self.key);
         digest.update((hash.text().len() as u64).to_le_bytes());
@@ -80,13 +80,13 @@ impl Passwords {
     }
 
     /// Whether the check succeeded a while ago. `now_ms` is the core's clock.
-    pub(crate) fn remembers(&self, check: &PasswordCheck, now_ms: u64) -> bool {
+    pub fn remembers(&self, check: &PasswordCheck, now_ms: u64) -> bool {
         let shard = self.shard(check).lock().expect("nothing panics under this lock");
         check.is_known && shard.get(&check.digest).is_some_and(|&until_ms| now_ms < until_ms)
     }
 
     /// Remembers that the check succeeded.
-    pub(crate) fn remember(&self, check: &PasswordCheck, now_ms: u64) {
+    pub fn remember(&self, check: &PasswordCheck, now_ms: u64) {
         let mut shard = self.shard(check).lock().expect("nothing panics under this lock");
         if shard.len() >= REMEMBERED_MAX / SHARDS && !shard.contains_key(&check.digest) {
             shard.retain(|_, until_ms| now_ms < *until_ms);
@@ -106,7 +106,7 @@ impl Passwords {
 
 impl PasswordCheck {
     /// Checks the password. Takes from a millisecond to a second of processor time.
-    pub(crate) fn run(&self) -> bool {
+    pub fn run(&self) -> bool {
         self.hash.is_of(&self.password) && self.is_known
     }
 }

@@ -44,7 +44,7 @@ impl TextPattern {
     }
 
     /// The parts of `text` in the groups of the pattern.
-    pub(crate) fn captures<'t>(&self, text: &'t [u8]) -> Option<Captures<'t>> {
+    pub fn captures<'t>(&self, text: &'t [u8]) -> Option<Captures<'t>> {
         self.regex.captures(text)
     }
 

@@ -10,6 +10,6 @@ mod passwords;
 mod rate;
 
 pub use htpasswd::{HtpasswdError, UserFile, UsersError};
-pub(crate) use passwords::{PasswordCheck, Passwords};
+pub use passwords::{PasswordCheck, Passwords};
 pub use rate::{BUCKETS, RateKey, RateLimit};
-pub(crate) use rate::{RateDecision, RateTable};
+pub use rate::{RateDecision, RateTable};

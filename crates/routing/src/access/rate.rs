@@ -53,7 +53,7 @@ pub enum RateKey {
 
 /// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RateDecision {
+pub enum RateDecision {
     /// The request is answered now.
     Now,
     /// The request is answered after this time.
@@ -86,7 +86,7 @@ impl RateLimit {
 type Bucket = [u64; 2];
 
 /// The buckets of all clients and rules.
-pub(crate) struct RateTable {
+pub struct RateTable {
     shards: Box<[CachePadded<Mutex<Vec<Bucket>>>]>,
     /// Buckets of a shard, a power of two.
     buckets: usize,
@@ -95,7 +95,7 @@ pub(crate) struct RateTable {
 
 impl RateTable {
     /// A table with at least `buckets` buckets. The memory is taken with the first requests.
-    pub(crate) fn new(buckets: usize) -> Self {
+    pub fn new(buckets: usize) -> Self {
         let of_shard = buckets.div_ceil(SHARDS).next_power_of_two().max(WAYS);
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
@@ -105,13 +105,7 @@ impl RateTable {
     }
 
     /// Counts a request of `client` for `limit` at `now_ns`. Different `rule`s count apart.
-    pub(crate) fn admit(
-        &self,
-        limit: &RateLimit,
-        rule: impl Hash,
-        client: impl Hash,
-        now_ns: u64,
-    ) -> RateDecision {
+    pub fn admit(&self, limit: &RateLimit, rule: impl Hash, client: impl Hash, now_ns: u64) -> RateDecision {
         let tag = self.hasher.hash_one((rule, client)).max(1);
         let mut shard = self.shards[tag as usize % SHARDS].lock().expect("nothing panics under this lock");
         if shard.is_empty() {

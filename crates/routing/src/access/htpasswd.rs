@@ -44,7 +44,7 @@ struct StoredUser {
 
 /// The stored hash of a password.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct StoredHash {
+pub struct StoredHash {
     kind: HashKind,
     text: Box<str>,
 }
@@ -178,7 +178,7 @@ impl UserFile {
     }
 
     /// The hash of `user`.
-    pub(crate) fn hash_of(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
+    pub fn hash_of(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
         let found = self.0.binary_search_by(|stored| (*stored.name).cmp(user)).ok()?;
         Some(&self.0[found].hash)
     }
@@ -187,7 +187,7 @@ impl UserFile {
     /// users exist. Each name has one hash of the file, so unknown users take as long as known ones
     /// also where the hashes of a file differ in kind and cost. The choice depends on a hash of the
     /// file, which no client knows.
-    pub(crate) fn stand_in_for(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
+    pub fn stand_in_for(&self, user: &[u8]) -> Option<&Arc<StoredHash>> {
         let first = &self.0.first()?.hash;
         let digest = Sha256::new().chain_update(first.text()).chain_update(user).finalize();
         let number = u64::from_le_bytes(*digest.first_chunk()?);
@@ -222,12 +222,12 @@ impl StoredHash {
     }
 
     /// The text of the file.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether `password` is right. Takes from a millisecond to a second of processor time.
-    pub(crate) fn is_of(&self, password: &[u8]) -> bool {
+    pub fn is_of(&self, password: &[u8]) -> bool {
         match self.kind {
             HashKind::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
             HashKind::ShaCrypt => PasswordHashRef::new(&self.text)

@@ -128,7 +128,7 @@ impl Route {
 
     /// The path in the folder of [`Action::Alias`] for a request with the path `decoded`. Returns
     /// `None` for the folder without a slash at its end.
-    pub(crate) fn below(&self, decoded: &[u8]) -> Option<Vec<u8>> {
+    pub fn below(&self, decoded: &[u8]) -> Option<Vec<u8>> {
         let prefix = self.prefix.as_deref().unwrap_or("/").as_bytes();
         let rest = rest(prefix, decoded).unwrap_or(decoded);
         (!rest.is_empty()).then(|| [b"/", rest.strip_prefix(b"/").unwrap_or(rest)].concat())
@@ -266,7 +266,7 @@ impl TextTemplate {
 
     /// The target that takes the place of the target of a request that matched `route`. `None` if
     /// the target would have a dot segment, or would need a host name and the host has no name.
-    pub(crate) fn target(&self, route: &Route, path: &Path<'_>) -> Option<Vec<u8>> {
+    pub fn target(&self, route: &Route, path: &Path<'_>) -> Option<Vec<u8>> {
         let mut target = Vec::new();
         self.write(route, path, &mut target)?;
         (!climbs(&target)).then_some(target)
