@@ -6,7 +6,7 @@
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_server::control_client::{Reloaded, ask_reload};
+use vermeil_ops::control_client::{Reloaded, ask_reload};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &["vermeil reload", "vermeil reload --control /run/vermeil/web.sock"];

@@ -25,13 +25,13 @@ use std::path::PathBuf;
 use tls::TlsArgs;
 use vermeil_files::TypeOf;
 use vermeil_log::LogTarget;
-use vermeil_server::ControlTarget;
 use vermeil_server::config::{self, ConfigText, GivenParts, Surroundings};
 use vermeil_server::{
     Assigned,
     supervise::{InstanceProgram, supervise},
 };
 use vermeil_server::{ServeError, ServeOptions, ServerEnded};
+use vermeil_settings::ControlTarget;
 use vermeil_settings::TakeOver;
 use vermeil_settings::User;
 use vermeil_topology::{CoreSelection, InstanceSelection};

@@ -6,7 +6,7 @@
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_server::control_client::{StatusForm, ask_status};
+use vermeil_ops::control_client::{StatusForm, ask_status};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[

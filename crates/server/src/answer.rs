@@ -21,7 +21,6 @@ use by_rules::{error_page, fixed};
 use folder::{files, tried};
 
 use crate::{
-    control_client::StatusForm,
     core_context::CoreContext,
     counts::RequestStart,
     exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
@@ -43,6 +42,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_log::NoticeKind;
+use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::hosts::{
     Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate,
 };

@@ -7,9 +7,7 @@
 
 use crate::{
     accept::accept,
-    admission,
-    affinity_watch::AffinityWatch,
-    cgi,
+    admission, cgi,
     core_context::{self, CoreContext, CoreListener},
     php,
     programs::{self, ProgramConfig, ProgramsShared},
@@ -31,6 +29,7 @@ use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
 use vermeil_log::{CoreLog, Log, Notices};
+use vermeil_ops::affinity_watch::AffinityWatch;
 use vermeil_routing::hosts::{CoreHosts, Hosts};
 use vermeil_spawn::Channel;
 use vermeil_topology::CpuId;

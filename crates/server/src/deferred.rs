@@ -17,7 +17,6 @@ use crate::{
     },
     calls::{self, CallOutcome},
     connection::Connection,
-    control_client::StatusForm,
     core_context,
     exchange::{AnswerHead, Lost, Sent},
     gateway::{self, EndedAnswer},
@@ -35,6 +34,7 @@ use vermeil_http::{
 };
 use vermeil_io::CacheOnly;
 use vermeil_log::NoticeKind;
+use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::hosts::HeldAnswerRules;
 
 /// Bytes of a file that are sent before the core's other colors get their turn. Copying a mebibyte

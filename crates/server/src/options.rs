@@ -1,6 +1,5 @@
 //! The options of `vermeil serve`: every setting with its unit, its default and its bound.
 
-use crate::control_socket::ControlTarget;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;
 use vermeil_address::ListenAddr;
@@ -9,6 +8,7 @@ use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
 use vermeil_routing::clients::ClientBound;
 use vermeil_routing::hosts::Hosts;
+use vermeil_settings::ControlTarget;
 use vermeil_settings::User;
 use vermeil_settings::{
     Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,

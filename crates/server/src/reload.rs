@@ -11,14 +11,12 @@ use crate::{
     broker::{Broker, NewAddress},
     config::{self, ConfigError, Surroundings},
     control::Overseer,
-    control_client::StatusForm,
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
     handover::Handing,
     options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
-    signals,
     status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
     tls::ServerTls,
 };
@@ -37,6 +35,8 @@ use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Log, LogCounts, LogError, Notices};
+use vermeil_ops::control_client::StatusForm;
+use vermeil_ops::signals;
 use vermeil_routing::hosts::Folder;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;

@@ -9,20 +9,16 @@ use crate::{
     broker::{Broker, Knowledge},
     check,
     control::{BoundControl, ControlSocket},
-    control_socket::PlaceError,
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
     handover::{Inherited, TakeOverError},
     instance::Assigned,
     key_reader::KeyReader,
-    notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, PrivilegeError, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
-    sandbox::{self, Outside, Sandbox},
     server::Server,
-    signals::{self, Impatience, StopCourse},
     tls::ServerTls,
     trace::{EVENTS_PER_CORE, TraceTarget},
 };
@@ -55,6 +51,10 @@ use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Log, LogError, Notices};
+use vermeil_ops::control_socket::PlaceError;
+use vermeil_ops::notify;
+use vermeil_ops::sandbox::{self, Outside, Sandbox};
+use vermeil_ops::signals::{self, Impatience, StopCourse};
 use vermeil_routing::hosts::{Folder, OpenSites};
 use vermeil_settings::tls::HTTPS_PORT;
 use vermeil_tls::Tickets;

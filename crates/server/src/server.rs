@@ -6,7 +6,6 @@
 
 use crate::{
     compress::Compressor,
-    control_client::StatusForm,
     load_board::LoadBoard,
     options::{ServeOptions, Timeouts},
     tls::ServerTls,
@@ -24,6 +23,7 @@ use std::{
 use vermeil_accept::balance::Balancing;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
+use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::access::{Passwords, RateTable};
 use vermeil_routing::clients::{ClientBound, Clients, Visit};
 use vermeil_routing::hosts::OpenSites;

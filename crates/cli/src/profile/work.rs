@@ -2,8 +2,8 @@
 //! core, bytes of bodies, read over the control socket.
 
 use std::path::PathBuf;
+use vermeil_ops::control_client::{StatusForm, ask_status};
 use vermeil_profile::WorkCounts;
-use vermeil_server::control_client::{StatusForm, ask_status};
 use vermeil_server::status::ServerStatus;
 
 /// A server that is asked for its status.

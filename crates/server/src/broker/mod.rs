@@ -21,7 +21,7 @@
 mod logs;
 mod process;
 
-use crate::{control::BoundControl, messages::Messages, options::ServeOptions, removal::Remover};
+use crate::{control::BoundControl, options::ServeOptions};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsStr,
@@ -39,6 +39,8 @@ use vermeil_accept::balance::Balancing;
 use vermeil_accept::listening::Listening;
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_log::{LogAccess, LogFileId, Rotation};
+use vermeil_ops::messages::Messages;
+use vermeil_spawn::Remover;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_steer::Group;
 
@@ -302,7 +304,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 /// Whether the bytes are an order.
 #[cfg(feature = "fuzz")]
 pub(crate) fn is_order(bytes: &[u8]) -> bool {
-    crate::messages::read::<BrokerOrder>(bytes).is_ok()
+    vermeil_ops::messages::read::<BrokerOrder>(bytes).is_ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::{
     config::{self, GivenParts, Surroundings},
-    messages::Messages,
     options::ServeOptions,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -20,6 +19,7 @@ use vermeil_accept::listen::{bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_log::operator_log::log_line;
 use vermeil_log::{Rotation, open_log_file};
+use vermeil_ops::messages::Messages;
 use vermeil_spawn::fork_beside;
 
 /// How long reading the configuration file may take: a hundred times the fifth of a second that a

@@ -18,7 +18,6 @@ pub use plan::ServePlan;
 use crate::{
     cgi,
     config::PlacedKey,
-    control_socket::{self, ControlTarget},
     descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     options::ServeOptions,
@@ -39,7 +38,9 @@ use vermeil_address::ListenAddr;
 use vermeil_address::UnixAddr;
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
+use vermeil_ops::control_socket;
 use vermeil_routing::hosts::HostId;
+use vermeil_settings::ControlTarget;
 use vermeil_settings::gateway::SendRoot;
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 

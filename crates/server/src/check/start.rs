@@ -8,7 +8,6 @@
 use super::plan::folder_trouble;
 use crate::{
     cgi,
-    control_socket::ControlTarget,
     gateway::{RunDirs, Spools, send_roots},
     options::ServeOptions,
     php,
@@ -24,6 +23,7 @@ use vermeil_accept::listen;
 use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};
+use vermeil_settings::ControlTarget;
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server
 /// looks at.

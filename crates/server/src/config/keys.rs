@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     IoChoice,
-    control_socket::ControlTarget,
     options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
 };
 use std::{path::PathBuf, time::Duration};
@@ -23,6 +22,7 @@ use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_log::{LogFormat, LogTarget};
 use vermeil_routing::{access, clients::CLIENT_IPV6_PREFIX, hosts::Unknown};
+use vermeil_settings::ControlTarget;
 use vermeil_settings::{
     Balance, BusyPoll, LoadReport, MovePolicy, cgi,
     gateway::{self, GatewayTimeouts},

@@ -8,9 +8,9 @@ use super::{
     report::{Problem, suggestion},
     values::{FileMode, Listen, Size, Span},
 };
-use crate::control_socket::ControlTarget;
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
+use vermeil_settings::ControlTarget;
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 pub(super) type ConfigNode<'i> = Spanned<DeValue<'i>>;

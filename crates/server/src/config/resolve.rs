@@ -19,10 +19,7 @@ use super::{
     tls::{self, HostTlsKeys},
     values::{Listen, Size, Span},
 };
-use crate::{
-    control_socket::ControlTarget,
-    options::{ServeOptions, Timeouts, cpus_of},
-};
+use crate::options::{ServeOptions, Timeouts, cpus_of};
 use std::{
     collections::HashMap,
     ops::Range,
@@ -41,6 +38,7 @@ use vermeil_routing::hosts::{
     Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
     Rules, RunBy, Taken, Unknown,
 };
+use vermeil_settings::ControlTarget;
 use vermeil_settings::User;
 use vermeil_settings::{
     BalancerOptions, RequestedPlacement, TakeOver,

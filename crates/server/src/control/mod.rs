@@ -22,10 +22,7 @@ mod clients;
 pub(crate) use clients::ClientRequest;
 
 use crate::{
-    control_client::{REFUSED, RELOADED},
-    control_socket::{self, BoundSocket, ControlTarget, PlaceError},
     handover::{Handing, HasControl, Inherited, Taker},
-    removal::Remover,
     status::ServerStatus,
 };
 use clients::WaitingClients;
@@ -44,6 +41,10 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
+use vermeil_ops::control_client::{REFUSED, RELOADED};
+use vermeil_ops::control_socket::{self, BoundSocket, PlaceError};
+use vermeil_settings::ControlTarget;
+use vermeil_spawn::Remover;
 
 /// How long a client may take to send its request, and to read the answer. The client is a program
 /// on this machine; the limit only frees the place of a stopped client.

@@ -16,7 +16,6 @@
 //! a starting server removes unlocked folders of its own user. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/operation.rs`).
 
-use crate::removal::Remover;
 use rustix::{
     fs::{
         Access, AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, access, chownat, fchown, flock, fstat,
@@ -39,6 +38,7 @@ use std::{
 };
 use vermeil_io::output::{FileOwner, NameInFolder, make_folder};
 use vermeil_log::operator_log::log_line;
+use vermeil_spawn::Remover;
 
 /// A private folder.
 #[derive(Debug)]

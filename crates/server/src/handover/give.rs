@@ -1,7 +1,6 @@
 //! The old server's side: hands over its listening sockets, and serves until the new server does.
 
 use super::{AddressSockets, Handed, Serves};
-use crate::messages::Messages;
 use std::{
     io,
     os::{
@@ -12,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_accept::listening::Listening;
+use vermeil_ops::messages::Messages;
 use vermeil_spawn::socket;
 use vermeil_tls::TicketSecret;
 

@@ -73,5 +73,6 @@ struct Serves {
 /// Whether the bytes are a message of either side.
 #[cfg(feature = "fuzz")]
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
-    crate::messages::read::<Handed>(bytes).is_ok() || crate::messages::read::<Serves>(bytes).is_ok()
+    vermeil_ops::messages::read::<Handed>(bytes).is_ok()
+        || vermeil_ops::messages::read::<Serves>(bytes).is_ok()
 }

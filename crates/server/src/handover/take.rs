@@ -1,13 +1,7 @@
 //! The new server's side: takes the necessary sockets, and reports readiness.
 
 use super::{AddressSockets, Handed, Serves};
-use crate::{
-    control_client::{ClientError, Offer, ask_to_take_over},
-    control_socket::ControlTarget,
-    messages::Messages,
-    options::ServeOptions,
-    signals,
-};
+use crate::options::ServeOptions;
 use signal_hook::iterator::Signals;
 use std::{
     fs, io,
@@ -23,6 +17,10 @@ use vermeil_accept::balance::{Balancing, Changeover};
 use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::log_line;
+use vermeil_ops::control_client::{ClientError, Offer, ask_to_take_over};
+use vermeil_ops::messages::Messages;
+use vermeil_ops::signals;
+use vermeil_settings::ControlTarget;
 use vermeil_settings::TakeOver;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;

@@ -7,7 +7,6 @@
 
 use crate::{
     config::{self, ConfigText},
-    messages::Messages,
     status::InstanceStatus,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -23,6 +22,7 @@ use std::{
 };
 use vermeil_accept::balance::Neighbours;
 use vermeil_address::ListenAddr;
+use vermeil_ops::messages::Messages;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 
@@ -175,7 +175,7 @@ pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<ConfigText> 
 /// Whether the bytes are an answer.
 #[cfg(feature = "fuzz")]
 pub(crate) fn is_answer(bytes: &[u8]) -> bool {
-    crate::messages::read::<Numbered<InstanceAnswer>>(bytes).is_ok()
+    vermeil_ops::messages::read::<Numbered<InstanceAnswer>>(bytes).is_ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use crate::{
     config::{self, ConfigText, GivenParts, Surroundings},
     control::Overseer as _,
     reload::{PreparedReload, RunningServer},
-    signals,
     status::cores_in_words,
 };
 use ipc::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
@@ -34,6 +33,7 @@ use vermeil_accept::balance::Balancing;
 use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::{log_as_instance, log_line};
+use vermeil_ops::signals;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 

@@ -17,7 +17,6 @@ mod open;
 
 use crate::{
     config::{self, ConfigText, GivenParts, Surroundings},
-    messages::Messages,
     options::ServeOptions,
 };
 use open::open_trusted;
@@ -33,6 +32,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use vermeil_ops::messages::Messages;
 use vermeil_routing::hosts::Hosts;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;

@@ -8,8 +8,6 @@ use crate::{
     options::ServeOptions,
     php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
     privileges::{self, When},
-    removal::Remover,
-    sandbox::Rights,
 };
 use std::{
     io,
@@ -19,7 +17,9 @@ use std::{
 use thiserror::Error;
 use vermeil_files::{FileStore, SiteError};
 use vermeil_log::Notices;
+use vermeil_ops::sandbox::Rights;
 use vermeil_settings::php::PhpOptions;
+use vermeil_spawn::Remover;
 use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.

@@ -23,14 +23,12 @@ use crate::{
     config::ConfigText,
     control::{BoundControl, ControlSocket},
     handover::Inherited,
-    notify,
     options::{ServeOptions, Timeouts},
     privileges::{self, When},
     serve::{
         ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
         watch_over,
     },
-    signals::{self, Impatience, StopCourse},
 };
 use aggregate::InstanceWeights;
 use shutdown_deadline::ShutdownDeadline;
@@ -48,6 +46,8 @@ use std::{
 use supervisor::{InForce, InstanceEnds, Supervisor};
 use vermeil_accept::balance::Balancing;
 use vermeil_log::operator_log::log_line;
+use vermeil_ops::notify;
+use vermeil_ops::signals::{self, Impatience, StopCourse};
 use vermeil_tls::Tickets;
 
 /// Arguments and configuration from which instances are started.

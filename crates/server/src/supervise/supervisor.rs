@@ -16,7 +16,6 @@ use crate::{
     },
     options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
-    signals,
     status::{InstanceStatus, ServerStatus, imbalance},
 };
 use rustix::process::Signal;
@@ -40,6 +39,7 @@ use vermeil_accept::listen::unix;
 use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_log::operator_log::log_line;
+use vermeil_ops::signals;
 use vermeil_tls::Tickets;
 
 /// Time limit for an instance to prepare a configuration, and again to switch to it. A hundred

@@ -1,4 +1,4 @@
-//! The list of system calls (`crates/server/src/sandbox/calls.txt`) compared with the calls of
+//! The list of system calls (`crates/ops/src/sandbox/calls.txt`) compared with the calls of
 //! running servers, as recorded by `strace`.
 //!
 //! A call outside the list fails the test. A listed call that no server makes also fails the test,
@@ -17,7 +17,7 @@ use std::{
     process::Command,
 };
 
-const LIST: &str = include_str!("../../../../server/src/sandbox/calls.txt");
+const LIST: &str = include_str!("../../../../ops/src/sandbox/calls.txt");
 
 /// The call that marks a confined process. Calls count from the first such call on.
 const ENTERED: &str = "seccomp(SECCOMP_SET_MODE_FILTER";

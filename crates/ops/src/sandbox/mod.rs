@@ -29,26 +29,27 @@ const ABI_KNOWN: ABI = ABI::V6;
 
 /// The rights that the server keeps for programs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rights<'a> {
+pub struct Rights<'a> {
     /// A folder to write in.
-    pub(crate) workspace: Option<&'a Path>,
+    pub workspace: Option<&'a Path>,
     /// A folder for files without a name.
-    pub(crate) spool: Option<&'a Path>,
+    pub spool: Option<&'a Path>,
     /// A port to connect to.
-    pub(crate) connect_port: Option<u16>,
+    pub connect_port: Option<u16>,
 }
 
 /// Processes beside the server that are not in the sandbox.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outside {
-    pub(crate) broker: u32,
+pub struct Outside {
+    /// The process id of the broker.
+    pub broker: u32,
     /// Set if programs can be started.
-    pub(crate) keeper: Option<u32>,
+    pub keeper: Option<u32>,
 }
 
 /// The sandbox that the process has entered.
 #[derive(Debug)]
-pub(crate) struct Sandbox {
+pub struct Sandbox {
     description: String,
     has_filter: bool,
 }
@@ -57,7 +58,7 @@ impl Sandbox {
     /// Refuses new instances of io_uring to all threads, once every core has its own: a new
     /// instance would allow operations that the drivers' instances refuse. Returns the achieved
     /// bounds, for a line at the start.
-    pub(crate) fn seal(self) -> String {
+    pub fn seal(self) -> String {
         let Self { description, has_filter } = self;
         if !has_filter {
             return description;
@@ -70,7 +71,7 @@ impl Sandbox {
 }
 
 /// Gives up the rights that serving does not need, for this thread and the threads that it starts.
-pub(crate) fn enter(rights: &Rights<'_>, outside: Outside) -> Sandbox {
+pub fn enter(rights: &Rights<'_>, outside: Outside) -> Sandbox {
     let landlock = described(rights, restrict(rights));
     let filtered = filter::enter();
     let has_filter = filtered.is_ok();

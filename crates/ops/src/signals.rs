@@ -17,16 +17,16 @@ use vermeil_log::operator_log::log_line;
 /// Another process has taken over. This is a separate signal, because the server must not mistake
 /// it for the second signal to stop, which cuts off requests. By default SIGURG does nothing, so it
 /// is harmless where no thread waits for it.
-pub(crate) const TAKEN_OVER: c_int = SIGURG;
+pub const TAKEN_OVER: c_int = SIGURG;
 
 /// The supervisor tells its instances to end at once. This is a separate signal, because a service
 /// manager signals all processes of a service. An instance that gets SIGTERM from the manager and
 /// from its supervisor must count both as the first request to stop.
-pub(crate) const END_NOW: Signal = Signal::USR2;
+pub const END_NOW: Signal = Signal::USR2;
 
 /// The sender that may end a server at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Impatience {
+pub enum Impatience {
     /// Any sender that asks the server to stop a second time.
     Anybodys,
     /// The supervisor, as long as it lives.
@@ -43,7 +43,7 @@ impl Impatience {
 }
 
 /// Registers the signals. From now on they wait to be read.
-pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
+pub fn watch(impatience: Impatience) -> io::Result<Signals> {
     let mut all = vec![SIGTERM, SIGINT, SIGHUP, SIGUSR1, TAKEN_OVER];
     all.extend((impatience == Impatience::Supervisors).then_some(END_NOW.as_raw()));
     Signals::new(all)
@@ -51,7 +51,7 @@ pub(crate) fn watch(impatience: Impatience) -> io::Result<Signals> {
 
 /// The course of a stop.
 #[derive(Debug)]
-pub(crate) struct StopCourse {
+pub struct StopCourse {
     impatience: Impatience,
     /// Whether a sender has asked for the stop. False if another process has taken over, or the
     /// supervisor has gone.
@@ -61,18 +61,18 @@ pub(crate) struct StopCourse {
 
 impl StopCourse {
     /// Begins a stop because of `signal`.
-    pub(crate) fn because_of(signal: c_int, impatience: Impatience) -> Self {
+    pub fn because_of(signal: c_int, impatience: Impatience) -> Self {
         let is_asked = signal != TAKEN_OVER && !IS_ORPHANED.load(Ordering::Acquire);
         Self { impatience, is_asked, is_urgent: signal == END_NOW.as_raw() }
     }
 
     /// The hint how to end at once, for the line about the drain.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         if self.impatience.is_anybodys() { "; a second signal ends it now" } else { "" }
     }
 
     /// Obeys further signals, until their iterator is closed.
-    pub(crate) fn obey(mut self, signals: &mut Signals, reopen_logs: impl Fn(), end_now: impl Fn()) {
+    pub fn obey(mut self, signals: &mut Signals, reopen_logs: impl Fn(), end_now: impl Fn()) {
         if self.is_urgent {
             end_now();
         }
@@ -99,7 +99,7 @@ impl StopCourse {
 }
 
 /// Whether a pending signal asks to stop. All pending signals remain pending.
-pub(crate) fn ask_to_stop(signals: &mut Signals) -> bool {
+pub fn ask_to_stop(signals: &mut Signals) -> bool {
     let waiting: Vec<c_int> = signals.pending().collect();
     for signal in waiting.iter().copied().filter_map(Signal::from_named_raw) {
         send_to_ourselves(signal);
@@ -108,17 +108,17 @@ pub(crate) fn ask_to_stop(signals: &mut Signals) -> bool {
 }
 
 /// Records that the supervisor of this process has gone. From now on the process obeys any sender.
-pub(crate) fn be_orphaned() {
+pub fn be_orphaned() {
     IS_ORPHANED.store(true, Ordering::Release);
 }
 
 /// Makes this process drain.
-pub(crate) fn stop_ourselves() {
+pub fn stop_ourselves() {
     send_to_ourselves(Signal::TERM);
 }
 
 /// Makes this process drain, because process `pid` has taken over.
-pub(crate) fn stop_for(pid: u32) {
+pub fn stop_for(pid: u32) {
     log_line(format_args!("process {pid} has taken over"));
     send_to_ourselves(Signal::URG);
 }

@@ -13,7 +13,7 @@ use vermeil_topology::{CpuId, CpuSet};
 
 /// The cpu and the memory of a core when it began to serve.
 #[derive(Debug)]
-pub(crate) struct AffinityWatch {
+pub struct AffinityWatch {
     core: u32,
     cpu: Option<ThreadBinding>,
     memory: Option<ThreadBinding>,
@@ -22,14 +22,14 @@ pub(crate) struct AffinityWatch {
 impl AffinityWatch {
     /// The whereabouts of the calling thread, which is core `core` with its home on `cpu`, even if
     /// that cpu was lost before. A core without a binding to memory nodes cannot lose memory.
-    pub(crate) fn here(core: u32, cpu: CpuId) -> Self {
+    pub fn here(core: u32, cpu: CpuId) -> Self {
         let cpu = Some(ThreadBinding::of(vec![cpu.0]));
         let memory = Some(nodes()).filter(|nodes| !nodes.is_empty()).map(ThreadBinding::of);
         Self { core, cpu, memory }
     }
 
     /// Checks the core, on the same thread.
-    pub(crate) fn look(&mut self) {
+    pub fn look(&mut self) {
         let core = self.core;
         let go = |home: &[u32]| {
             let home: Vec<usize> = home.iter().map(|&cpu| cpu as usize).collect();

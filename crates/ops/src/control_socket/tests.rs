@@ -42,10 +42,3 @@ fn a_folder_that_others_may_enter_or_that_is_elsewhere_is_not_private() {
     fs::set_permissions(&private, fs::Permissions::from_mode(0o750)).unwrap();
     assert!(!is_private(&private).unwrap());
 }
-
-#[test]
-fn targets_as_they_are_written() {
-    assert_eq!("off".parse(), Ok(ControlTarget::Off));
-    assert_eq!("/run/x".parse(), Ok(ControlTarget::Path("/run/x".into())));
-    assert!("".parse::<ControlTarget>().is_err());
-}

@@ -15,8 +15,9 @@ use std::{
 use vermeil_spawn::socket;
 
 /// The first line of the answer to an accepted reload.
-pub(crate) const RELOADED: &str = "reloaded";
-pub(crate) const REFUSED: &str = "refused";
+pub const RELOADED: &str = "reloaded";
+/// The first word of an answer that refuses the request.
+pub const REFUSED: &str = "refused";
 
 /// How long a server may take to answer. The longest order is a reload, and a server reads a
 /// hundred thousand hosts in a fifth of a second (`bench tail`). The limit only ends a wait for a
@@ -44,7 +45,7 @@ pub enum ClientError {
 
 impl ClientError {
     /// The error in words, with the option that names a server.
-    pub(crate) fn with_cure(&self, option: &str) -> String {
+    pub fn with_cure(&self, option: &str) -> String {
         match self {
             Self::None(folder) => {
                 let folder = folder.display();
@@ -64,7 +65,7 @@ impl ClientError {
     }
 
     /// Whether no server runs there.
-    pub(crate) fn is_nobody(&self) -> bool {
+    pub fn is_nobody(&self) -> bool {
         match self {
             Self::None(_) => true,
             Self::Io { source, .. } => {
@@ -116,7 +117,7 @@ pub enum StatusForm {
 
 impl StatusForm {
     /// The media type of a page in this form.
-    pub(crate) fn media_type(self) -> &'static str {
+    pub fn media_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; charset=utf-8",
             Self::Json => "application/json",
@@ -139,7 +140,7 @@ pub fn ask_reload(control: Option<&Path>) -> Result<Reloaded, ClientError> {
 }
 
 /// The answer to a takeover request.
-pub(crate) enum Offer {
+pub enum Offer {
     /// The client's end of the link that transfers the sockets.
     Link(OwnedFd),
     /// The server refuses, for this reason.
@@ -150,7 +151,7 @@ pub(crate) enum Offer {
 ///
 /// # Errors
 /// [`ClientError`]
-pub(crate) fn ask_to_take_over(control: Option<&Path>) -> Result<Offer, ClientError> {
+pub fn ask_to_take_over(control: Option<&Path>) -> Result<Offer, ClientError> {
     ask_for(control, "take over\n", |server| {
         let mut said = [0; 4096];
         let received = socket::receive(server.as_fd(), &mut said)?.unwrap_or_default();

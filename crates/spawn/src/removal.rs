@@ -7,16 +7,17 @@ use std::{fmt, sync::Arc};
 
 /// Removes one name in place of the process that holds this value.
 #[derive(Clone)]
-pub(crate) struct Remover(Arc<dyn Fn() + Send + Sync>);
+pub struct Remover(Arc<dyn Fn() + Send + Sync>);
 
 impl Remover {
-    pub(crate) fn new(remove: impl Fn() + Send + Sync + 'static) -> Self {
+    /// A value that calls `remove` in place of a removal by this process.
+    pub fn new(remove: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(remove))
     }
 
     /// Removes the name. A failure is harmless, because the next start removes names that ended
     /// servers left behind.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         (self.0)();
     }
 }

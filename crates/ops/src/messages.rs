@@ -44,7 +44,7 @@ struct FramedMessage<B> {
 ///
 /// # Errors
 /// The bytes are no message, or the message has too many descriptors.
-pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
+pub fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
     let message: FramedMessage<B> = serde_json::from_slice(bytes)?;
     match message.descriptors {
         count @ ..=DESCRIPTORS_IN_ALL_MAX => Ok((count, message.body)),
@@ -54,7 +54,7 @@ pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> 
 
 /// One end.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub struct Messages {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -66,12 +66,13 @@ impl AsFd for Messages {
 }
 
 impl Messages {
-    pub(crate) fn new(socket: OwnedFd) -> Self {
+    /// The end whose socket this is.
+    pub fn new(socket: OwnedFd) -> Self {
         Self { socket, buffer: vec![0; MESSAGE_BYTES_MAX] }
     }
 
     /// Makes a pair: one end for this process, the socket of the other end for another process.
-    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = socket::pair()?;
         Ok((Self::new(ours), theirs))
     }
@@ -80,7 +81,7 @@ impl Messages {
     ///
     /// # Errors
     /// The message is too long, or the other end is closed or has no room in time.
-    pub(crate) fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(&FramedMessage { descriptors: descriptors.len(), body })?;
         let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
         self.put(&bytes, first)?;
@@ -101,7 +102,7 @@ impl Messages {
     ///
     /// # Errors
     /// No message came before the deadline, or the message is malformed.
-    pub(crate) fn receive<B: DeserializeOwned>(
+    pub fn receive<B: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
     ) -> io::Result<Option<(B, Vec<OwnedFd>)>> {

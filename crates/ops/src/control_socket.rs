@@ -5,13 +5,12 @@
 //! server left behind, but not the name of a socket that answers. Abstract names are not used,
 //! because they have no owner. Tested in `control_socket/tests.rs`.
 
-use crate::removal::Remover;
 use rustix::{
     fs::{FileType, Mode, OFlags, Stat, fstat, open},
     process::{Uid, geteuid, umask},
 };
 use std::{
-    env, fmt, fs, io,
+    env, fs, io,
     os::{
         fd::{BorrowedFd, OwnedFd},
         unix::{
@@ -20,51 +19,16 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    str::FromStr,
     sync::OnceLock,
 };
 use vermeil_io::output;
+use vermeil_spawn::Remover;
 
 #[cfg(test)]
 mod tests;
 
 /// The suffix of socket names in the default folder, after the process id.
 const SUFFIX: &str = ".sock";
-
-/// The place of the control socket. As text: `off` or a path. Write a file named `off` as `./off`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ControlTarget {
-    /// In the first of these folders that exists, named after the process id:
-    /// `$XDG_RUNTIME_DIR/vermeil`, `/run/vermeil` for the superuser, `/tmp/vermeil-UID`.
-    #[default]
-    Default,
-    /// At this path.
-    Path(PathBuf),
-    /// No control socket.
-    Off,
-}
-
-impl FromStr for ControlTarget {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "" => Err("the control socket is `off` or a path"),
-            "off" => Ok(Self::Off),
-            path => Ok(Self::Path(path.into())),
-        }
-    }
-}
-
-impl fmt::Display for ControlTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("a private folder"),
-            Self::Path(path) => path.display().fmt(f),
-            Self::Off => f.write_str("off"),
-        }
-    }
-}
 
 /// The control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -96,13 +60,13 @@ impl PlaceError {
 }
 
 /// The user that started this process, even if the process changes its user later.
-pub(crate) fn owner() -> Uid {
+pub fn owner() -> Uid {
     static OWNER: OnceLock<Uid> = OnceLock::new();
     *OWNER.get_or_init(geteuid)
 }
 
 /// The folder of sockets without a configured path.
-pub(crate) fn default_folder() -> PathBuf {
+pub fn default_folder() -> PathBuf {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     match runtime {
         Some(runtime) if runtime.is_dir() => runtime.join("vermeil"),
@@ -113,7 +77,7 @@ pub(crate) fn default_folder() -> PathBuf {
 
 /// Whether `folder` belongs to this user and other users may not enter it. Does not follow a
 /// symbolic link, because the link's owner would then choose the folder.
-pub(crate) fn is_private(folder: &Path) -> io::Result<bool> {
+pub fn is_private(folder: &Path) -> io::Result<bool> {
     is_open_folder_private(&open_folder(folder)?)
 }
 
@@ -128,7 +92,7 @@ fn is_open_folder_private(folder: &OwnedFd) -> io::Result<bool> {
 }
 
 /// The sockets in `folder`, with and without a server.
-pub(crate) fn sockets_in(folder: &Path) -> Vec<PathBuf> {
+pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sockets: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_ours(path)).collect();
     sockets.sort();
@@ -145,7 +109,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// A bound socket.
-pub(crate) struct BoundSocket {
+pub struct BoundSocket {
     path: PathBuf,
     /// The name, in an open folder. `None` if an inherited socket's folder is gone.
     name: Option<output::NameInFolder>,
@@ -158,7 +122,7 @@ pub(crate) struct BoundSocket {
 
 impl BoundSocket {
     /// Binds a socket in the default folder, and removes the sockets of ended processes.
-    pub(crate) fn default_for_this_process() -> Result<Self, PlaceError> {
+    pub fn default_for_this_process() -> Result<Self, PlaceError> {
         let folder = default_folder();
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -183,7 +147,7 @@ impl BoundSocket {
     }
 
     /// Binds a socket at `path`.
-    pub(crate) fn bind(path: &Path) -> Result<Self, PlaceError> {
+    pub fn bind(path: &Path) -> Result<Self, PlaceError> {
         Self::bind_at(output::NameInFolder::find(path).map_err(PlaceError::io(path))?)
     }
 
@@ -208,45 +172,47 @@ impl BoundSocket {
     }
 
     /// A socket that another process has bound at `path`. That process still owns the name.
-    pub(crate) fn inherited(path: &Path, listener: UnixListener) -> Self {
+    pub fn inherited(path: &Path, listener: UnixListener) -> Self {
         let name = output::NameInFolder::find(path).ok();
         Self { path: path.to_owned(), name, listener, has_name: false, remover: None }
     }
 
     /// From now on this process owns the name.
-    pub(crate) fn take_name(&mut self) {
+    pub fn take_name(&mut self) {
         self.has_name = true;
     }
 
     /// From now on another process owns the name.
-    pub(crate) fn leave_name(&mut self) {
+    pub fn leave_name(&mut self) {
         self.has_name = false;
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The path of the socket.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn listener(&self) -> &UnixListener {
+    /// The listening socket.
+    pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 }
 
 impl BoundSocket {
     /// Removes the name. Fails without harm if the process has changed its user.
-    pub(crate) fn remove_name(&self) {
+    pub fn remove_name(&self) {
         if let Some(name) = &self.name {
             let _ = name.remove();
         }
     }
 
     /// The descriptors that a process needs to remove the name.
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.name.iter().map(output::NameInFolder::folder).collect()
     }
 
     /// From now on another process removes the name.
-    pub(crate) fn remove_by(&mut self, remover: Remover) {
+    pub fn remove_by(&mut self, remover: Remover) {
         self.remover = Some(remover);
     }
 }
@@ -265,7 +231,7 @@ impl Drop for BoundSocket {
 ///
 /// # Errors
 /// [`PlaceError::NoSocket`].
-pub(crate) fn refuse_other_file(name: &output::NameInFolder) -> Result<(), PlaceError> {
+pub fn refuse_other_file(name: &output::NameInFolder) -> Result<(), PlaceError> {
     let is_socket = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     match name.stat() {
         Ok(found) if !is_socket(&found) => Err(PlaceError::NoSocket(name.path().to_owned())),
@@ -274,6 +240,6 @@ pub(crate) fn refuse_other_file(name: &output::NameInFolder) -> Result<(), Place
 }
 
 /// Whether a process listens at `path`.
-pub(crate) fn is_answered(path: &Path) -> bool {
+pub fn is_answered(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }

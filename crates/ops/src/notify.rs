@@ -19,7 +19,7 @@ use std::{
 use vermeil_log::operator_log::log_line;
 
 /// Reports that this process serves.
-pub(crate) fn serves() {
+pub fn serves() {
     let Some(place) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = tell(&place, &format!("READY=1\nMAINPID={}", std::process::id())) {
         log_line(format_args!("the service manager at {} cannot be told: {error}", place.display()));
