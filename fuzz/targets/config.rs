@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use vermeil_server::config::{ConfigText, Surroundings, take};
+use vermeil_config::{ConfigText, Surroundings, take};
 
 static SURROUNDINGS: LazyLock<Surroundings> = LazyLock::new(|| {
     let mut surroundings = Surroundings::here().expect("this machine has cpus");

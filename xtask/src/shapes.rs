@@ -19,7 +19,7 @@ const FIELDS_MAX: usize = 12;
 
 /// Files with structs that have one field for each key of the configuration, or for each field of
 /// the status. Users decide about their number, so these structs do not count.
-const KEYS_OF_USERS: [&str; 2] = ["config/keys.rs", "status/records.rs"];
+const KEYS_OF_USERS: [&str; 2] = ["file/keys.rs", "status/records.rs"];
 
 /// The first words of the table's head.
 const TABLE: &str = "| crate | functions over 70 lines | structs over 12 fields |";

@@ -7,4 +7,6 @@ mod client;
 mod listen_addr;
 
 pub use client::Client;
-pub use listen_addr::{ListenAddr, SocketFile, UNIX, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr};
+pub use listen_addr::{
+    ListenAddr, SocketFile, UNIX, UNIX_MODE, UNIX_PATH_BYTES_MAX, UnixAddr, too_long_path,
+};

@@ -153,6 +153,15 @@ fn kept(path: &str) -> &'static str {
     path
 }
 
+/// The text that refuses a path that is too long.
+pub fn too_long_path(path: &Path) -> String {
+    let bytes = path.as_os_str().len();
+    format!(
+        "a unix socket's path has at most {UNIX_PATH_BYTES_MAX} bytes, and {} has {bytes}",
+        path.display()
+    )
+}
+
 impl fmt::Display for ListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

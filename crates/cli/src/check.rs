@@ -7,10 +7,8 @@ use crate::usage::UsageError;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_server::{
-    check::{self, ServePlan},
-    config::{self, Surroundings},
-};
+use vermeil_config::Surroundings;
+use vermeil_server::check::{self, ServePlan};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
@@ -35,7 +33,7 @@ pub(crate) struct CheckArgs {
     file: Option<PathBuf>,
 
     /// The configuration file
-    #[arg(long, short, value_name = "FILE", default_value = config::FILE_NAME, value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", default_value = vermeil_config::FILE_NAME, value_hint = ValueHint::FilePath)]
     config: PathBuf,
 
     /// Say which host, route and file a GET request for this URL gets, and why
@@ -51,11 +49,11 @@ impl CheckArgs {
     pub(crate) fn run(self) -> Exit {
         let file = self.file.unwrap_or(self.config);
         let around = Surroundings::here().map_err(UsageError::from);
-        let (options, places) = match around.and_then(|around| Ok(config::load_with_places(&file, &around)?))
-        {
-            Ok(loaded) => loaded,
-            Err(error) => return print::failure(&error, error.exit()),
-        };
+        let (options, places) =
+            match around.and_then(|around| Ok(vermeil_config::load_with_places(&file, &around)?)) {
+                Ok(loaded) => loaded,
+                Err(error) => return print::failure(&error, error.exit()),
+            };
         if let Some(url) = &self.explain {
             return match check::explain(&options, url) {
                 Ok(lines) => print::result(&lines),

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 pub use completions::completions;
 pub use exit::Exit;
 pub use man::man_pages;
-pub use vermeil_server::config::reference_page as configuration_page;
+pub use vermeil_config::reference_page as configuration_page;
 pub use vermeil_server::status::reference_page as status_page;
 
 /// For the help and the man page.

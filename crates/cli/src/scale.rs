@@ -12,8 +12,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::scale::{Load, Repetition, ScalePlan, scale};
-use vermeil_profile::verdict;
+use vermeil_profile::{
+    scale::{Load, Repetition, ScalePlan, scale},
+    verdict,
+};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[

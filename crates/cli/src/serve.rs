@@ -23,17 +23,14 @@ use php::PhpArgs;
 use programs::ProgramsArgs;
 use std::path::PathBuf;
 use tls::TlsArgs;
+use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
 use vermeil_files::TypeOf;
 use vermeil_log::LogTarget;
-use vermeil_server::config::{self, ConfigText, GivenParts, Surroundings};
 use vermeil_server::{
-    Assigned,
+    Assigned, ServeError, ServerEnded,
     supervise::{InstanceProgram, supervise},
 };
-use vermeil_server::{ServeError, ServeOptions, ServerEnded};
-use vermeil_settings::ControlTarget;
-use vermeil_settings::TakeOver;
-use vermeil_settings::User;
+use vermeil_settings::{ControlTarget, TakeOver, User};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
 /// For the help and the man page.
@@ -292,8 +289,8 @@ impl ServeArgs {
     fn options(self, around: &Surroundings) -> Result<(ServeOptions, Option<ConfigText>), UsageError> {
         match &self.config {
             Some(file) => {
-                let text = config::text_of(file)?;
-                Ok((config::take(file, &text, around)?, Some(text)))
+                let text = vermeil_config::text_of(file)?;
+                Ok((vermeil_config::take(file, &text, around)?, Some(text)))
             }
             None => Ok((self.resolve(around)?, None)),
         }
@@ -338,7 +335,7 @@ impl ServeArgs {
         match (&self.config, assigned.text()) {
             // The supervisor has logged the problems of included files.
             (Some(file), Some(text)) => {
-                Ok(ServeOptions { left_out: Vec::new(), ..config::take(file, text, &around)? })
+                Ok(ServeOptions { left_out: Vec::new(), ..vermeil_config::take(file, text, &around)? })
             }
             _ => self.resolve(&around),
         }

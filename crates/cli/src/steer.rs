@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use vermeil_server::config::Surroundings;
+use vermeil_config::Surroundings;
 use vermeil_steer::{
     CardKernel, CardNetwork, LiveKernel, PlanRequest, Queues, RecordedCard, Recovered, STATE_FOLDER,
     StateStore, SteerError, SteerPlan, Steering, System, advise, now, plan, read, render, verify,

@@ -13,7 +13,7 @@ use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use vermeil_server::config::Surroundings;
+use vermeil_config::Surroundings;
 use vermeil_topology::{Allowed, CoreSelection, CpuId, InstanceSelection, Machine, render, synthetic, xml};
 
 /// For the help and the man page.

@@ -7,9 +7,8 @@ use crate::Exit;
 use crate::values::{Listen, Size};
 use std::io;
 use std::path::PathBuf;
-use vermeil_server::config::{AddressError, ConfigError};
-use vermeil_settings::Unfit;
-use vermeil_settings::cgi::UserError;
+use vermeil_config::{AddressError, ConfigError};
+use vermeil_settings::{Unfit, cgi::UserError};
 
 /// Why a command line cannot be carried out on this machine.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Parsers of clap for values; the types belong to the server, because the configuration has the
 //! same values.
 
-pub(crate) use vermeil_server::config::values::{Listen, PhpPlace, Size, Span, size_between};
+pub(crate) use vermeil_config::values::{Listen, PhpPlace, Size, Span, size_between};
 
 use vermeil_topology::{CoreSelection, TopologyError};
 

@@ -21,8 +21,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
-use vermeil_accept::admission_control::Admission;
-use vermeil_accept::balance::Accepted;
+use vermeil_accept::{admission_control::Admission, balance::Accepted};
 use vermeil_address::ListenAddr;
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;

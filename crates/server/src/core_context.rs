@@ -22,15 +22,19 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
-use vermeil_accept::admission_control::AdmissionController;
-use vermeil_accept::balance::{Accepted, IdleConnectionPool};
-use vermeil_accept::busy_poll::CorePolling;
+use vermeil_accept::{
+    admission_control::AdmissionController,
+    balance::{Accepted, IdleConnectionPool},
+    busy_poll::CorePolling,
+};
 use vermeil_address::{Client, ListenAddr};
 use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
 use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord};
-use vermeil_routing::clients::Visit;
-use vermeil_routing::hosts::{CoreHosts, HostId, Hosts};
+use vermeil_routing::{
+    clients::Visit,
+    hosts::{CoreHosts, HostId, Hosts},
+};
 
 thread_local! {
     static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };

@@ -22,9 +22,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
-use vermeil_accept::admission_control::QUEUE_MAX;
-use vermeil_accept::busy_poll;
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{admission_control::QUEUE_MAX, busy_poll, listening::Listening};
 use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};

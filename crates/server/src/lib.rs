@@ -23,7 +23,6 @@ pub mod check;
 mod client_stream;
 mod close;
 mod compress;
-pub mod config;
 mod connection;
 mod connections;
 mod control;
@@ -42,7 +41,6 @@ mod https;
 mod instance;
 mod key_reader;
 mod load_board;
-mod options;
 mod pages;
 mod php;
 mod privileges;
@@ -61,9 +59,6 @@ mod try_files;
 pub use descriptors::raise_descriptor_limit;
 pub use handover::TakeOverError;
 pub use instance::Assigned;
-pub use options::{
-    CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
-};
 pub use privileges::PrivilegeError;
 pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
 pub use vermeil::IoChoice;

@@ -11,10 +11,10 @@ mod becoming;
 pub use becoming::PrivilegeError;
 pub(crate) use becoming::{look_as, refuse_without_rights};
 
-use crate::options::ServeOptions;
 use becoming::{own_log, take_on};
 use rustix::process::geteuid;
 use std::io;
+use vermeil_config::ServeOptions;
 use vermeil_io::output::FileOwner;
 use vermeil_log::operator_log::log_line;
 use vermeil_settings::Unfit;

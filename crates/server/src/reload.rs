@@ -9,12 +9,10 @@
 
 use crate::{
     broker::{Broker, NewAddress},
-    config::{self, ConfigError, Surroundings},
     control::Overseer,
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
     handover::Handing,
-    options::{ServeOptions, keys_that_differ},
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
     status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
@@ -27,16 +25,17 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
-use vermeil_accept::balance::Balancing;
-use vermeil_accept::listen::{ListenError, listen_on};
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{
+    balance::Balancing,
+    listen::{ListenError, listen_on},
+    listening::Listening,
+};
 use vermeil_address::ListenAddr;
+use vermeil_config::{ConfigError, ServeOptions, Surroundings, keys_that_differ};
 use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
-use vermeil_log::operator_log::log_line;
-use vermeil_log::{Log, LogCounts, LogError, Notices};
-use vermeil_ops::control_client::StatusForm;
-use vermeil_ops::signals;
+use vermeil_log::{Log, LogCounts, LogError, Notices, operator_log::log_line};
+use vermeil_ops::{control_client::StatusForm, signals};
 use vermeil_routing::hosts::Folder;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
@@ -232,7 +231,7 @@ impl RunningServer {
         if present.is_handing_over {
             return Err(ReloadError::HandingOver);
         }
-        let options = config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
+        let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         let added = self.listen_on_added(&present, &options)?;
         let prepared = self.prepare(&present, options, added)?;
         Ok(self.take(&mut present, prepared))

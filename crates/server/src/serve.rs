@@ -14,7 +14,6 @@ use crate::{
     handover::{Inherited, TakeOverError},
     instance::Assigned,
     key_reader::KeyReader,
-    options::{ServeOptions, Timeouts},
     privileges::{self, PrivilegeError, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
@@ -40,21 +39,25 @@ use std::{
 };
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
-use vermeil_accept::activation::{self, ActivationError};
-use vermeil_accept::balance::{Balancing, Changeover};
-use vermeil_accept::busy_poll;
-use vermeil_accept::listen::{ListenError, listen_on};
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{
+    activation::{self, ActivationError},
+    balance::{Balancing, Changeover},
+    busy_poll,
+    listen::{ListenError, listen_on},
+    listening::Listening,
+};
 use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
-use vermeil_log::operator_log::log_line;
-use vermeil_log::{Log, LogError, Notices};
-use vermeil_ops::control_socket::PlaceError;
-use vermeil_ops::notify;
-use vermeil_ops::sandbox::{self, Outside, Sandbox};
-use vermeil_ops::signals::{self, Impatience, StopCourse};
+use vermeil_log::{Log, LogError, Notices, operator_log::log_line};
+use vermeil_ops::{
+    control_socket::PlaceError,
+    notify,
+    sandbox::{self, Outside, Sandbox},
+    signals::{self, Impatience, StopCourse},
+};
 use vermeil_routing::hosts::{Folder, OpenSites};
 use vermeil_settings::tls::HTTPS_PORT;
 use vermeil_tls::Tickets;

@@ -4,12 +4,7 @@
 //! Every request reads this state, and writes are rare. Counters are per core, each on its own
 //! cache lines.
 
-use crate::{
-    compress::Compressor,
-    load_board::LoadBoard,
-    options::{ServeOptions, Timeouts},
-    tls::ServerTls,
-};
+use crate::{compress::Compressor, load_board::LoadBoard, tls::ServerTls};
 use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use std::{
@@ -21,12 +16,15 @@ use std::{
     time::Duration,
 };
 use vermeil_accept::balance::Balancing;
+use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_ops::control_client::StatusForm;
-use vermeil_routing::access::{Passwords, RateTable};
-use vermeil_routing::clients::{ClientBound, Clients, Visit};
-use vermeil_routing::hosts::OpenSites;
+use vermeil_routing::{
+    access::{Passwords, RateTable},
+    clients::{ClientBound, Clients, Visit},
+    hosts::OpenSites,
+};
 use vermeil_settings::{BusyPoll, LoadReport};
 
 pub(crate) struct Server {

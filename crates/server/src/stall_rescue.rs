@@ -18,11 +18,13 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
-use vermeil_accept::balance::{
-    Accepted, Balancing, IdleConnectionPool,
-    verdict::{BalanceVerdict, CoreObservation, verdict},
+use vermeil_accept::{
+    balance::{
+        Accepted, Balancing, IdleConnectionPool,
+        verdict::{BalanceVerdict, CoreObservation, verdict},
+    },
+    listening::Listening,
 };
-use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_io::{accept_queued, has_queued};
 

@@ -1,7 +1,7 @@
 //! The settings of the server's parts: plain values with units, defaults and bounds.
 //!
 //! Knows none of the parts, so hosts, the configuration and every part can hold settings. The
-//! server's `options.rs` has the whole of its options. Must never know the parts, read a
+//! configuration (`vermeil-config`) has the whole of them. Must never know the parts, read a
 //! configuration file, or open anything.
 
 mod balance;

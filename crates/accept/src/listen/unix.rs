@@ -28,7 +28,7 @@ use std::{
     thread,
     time::Duration,
 };
-use vermeil_address::{SocketFile, UNIX_PATH_BYTES_MAX, UnixAddr};
+use vermeil_address::{SocketFile, UnixAddr};
 use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
 
 /// Interval and number of checks for another server. The kernel destroys the io_uring of an ended
@@ -169,13 +169,4 @@ fn is_socket(found: &Stat) -> bool {
 
 fn identity(found: &Stat) -> SocketFile {
     SocketFile { dev: found.st_dev, ino: found.st_ino }
-}
-
-/// The text that refuses a path that is too long.
-pub fn too_long(path: &Path) -> String {
-    let bytes = path.as_os_str().len();
-    format!(
-        "a unix socket's path has at most {UNIX_PATH_BYTES_MAX} bytes, and {} has {bytes}",
-        path.display()
-    )
 }

@@ -40,7 +40,7 @@ pub(super) struct AgentArgs {
 impl AgentArgs {
     /// Runs the commands of coordinators.
     pub(super) fn run(self) -> Exit {
-        let chosen = vermeil_server::config::Surroundings::here()
+        let chosen = vermeil_config::Surroundings::here()
             .and_then(|around| self.cores.resolve(&around.machine, &around.allowed));
         let cpus = match chosen {
             Ok(cpus) => cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),

@@ -8,8 +8,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write;
 use std::net::SocketAddr;
-use vermeil_load::backend::{Backend, BackendOptions};
-use vermeil_load::pace::Think;
+use vermeil_load::{
+    backend::{Backend, BackendOptions},
+    pace::Think,
+};
 use vermeil_topology::CoreSelection;
 
 /// Be the back end of dynamic pages, until SIGTERM or SIGINT.
@@ -39,7 +41,7 @@ pub(super) struct BackendArgs {
 impl BackendArgs {
     /// Answers until told to stop.
     pub(super) fn run(self) -> Exit {
-        let chosen = vermeil_server::config::Surroundings::here()
+        let chosen = vermeil_config::Surroundings::here()
             .and_then(|around| self.cores.resolve(&around.machine, &around.allowed));
         let cpus = match chosen {
             Ok(cpus) => cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),

@@ -7,9 +7,11 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use vermeil_load::agents::Fleet;
-use vermeil_load::pace::{Arrivals, Think};
-use vermeil_load::{LoadError, Quality, SearchOptions, SetChoice};
+use vermeil_load::{
+    LoadError, Quality, SearchOptions, SetChoice,
+    agents::Fleet,
+    pace::{Arrivals, Think},
+};
 
 /// The content and the protocol of requests.
 #[derive(Debug, Args)]

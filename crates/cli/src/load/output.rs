@@ -6,8 +6,10 @@ use crate::{Exit, print};
 use clap::{ArgAction, Args, ValueHint};
 use std::fs;
 use std::path::{Path, PathBuf};
-use vermeil_load::Threshold;
-use vermeil_load::report::{self, Record};
+use vermeil_load::{
+    Threshold,
+    report::{self, Record},
+};
 
 /// The file that is standard output.
 const STDOUT: &str = "-";

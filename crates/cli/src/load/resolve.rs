@@ -9,13 +9,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
-use vermeil_load::pace::{Arrivals, ArrivalsError, Think};
-use vermeil_load::report::RecordSubject;
-use vermeil_load::session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest};
-use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{
     CommonOptions, LoadError, LoadJob, Loop, Phases, Protocol, Set, SimplePlan, TlsSessions, TlsVerify,
-    UNTIL_DONE, Url, UrlError, replay,
+    UNTIL_DONE, Url, UrlError,
+    pace::{Arrivals, ArrivalsError, Think},
+    replay,
+    report::RecordSubject,
+    session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest},
+    wire::{LoadRequest, Reuse},
 };
 
 /// Why a command line cannot be carried out.
@@ -237,7 +238,7 @@ impl LoadArgs {
     }
 
     fn common(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
-        let around = vermeil_server::config::Surroundings::here()?;
+        let around = vermeil_config::Surroundings::here()?;
         let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;
         let or_none = |span: Option<crate::values::Span>| span.map_or(Duration::ZERO, Duration::from);

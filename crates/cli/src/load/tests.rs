@@ -5,10 +5,10 @@ use super::resolve::LoadUsage;
 use crate::Exit;
 use clap::Parser;
 use std::time::Duration;
-use vermeil_load::session::{KeepAlive, SessionLoop, SessionPlan};
-use vermeil_load::wire::Reuse;
 use vermeil_load::{
     LoadJob, Loop, Protocol, Quality, SearchOptions, SetChoice, SimplePlan, TlsVerify, UNTIL_DONE,
+    session::{KeepAlive, SessionLoop, SessionPlan},
+    wire::Reuse,
 };
 
 #[derive(Debug, Parser)]

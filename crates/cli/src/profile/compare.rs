@@ -3,8 +3,7 @@
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use vermeil_profile::gain::compare_recordings;
-use vermeil_profile::verdict;
+use vermeil_profile::{gain::compare_recordings, verdict};
 
 /// Compare recordings: which functions cost more for each unit of work, and the possible gain
 ///

@@ -6,9 +6,11 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args};
 use std::str::FromStr;
 use vermeil_routing::hosts::{Action, Route};
-use vermeil_settings::Unfit;
-use vermeil_settings::cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits};
-use vermeil_settings::gateway::SendRoot;
+use vermeil_settings::{
+    Unfit,
+    cgi::{self, CgiOptions, Identity, Nph, ProgramBounds, ResourceLimits},
+    gateway::SendRoot,
+};
 
 use super::limits::{G, K, M};
 

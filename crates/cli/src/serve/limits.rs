@@ -5,8 +5,8 @@
 use crate::values::{Size, Span, size_between};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use vermeil_config::Timeouts;
 use vermeil_http::limits;
-use vermeil_server::Timeouts;
 
 pub(super) const K: u64 = 1 << 10;
 pub(super) const M: u64 = 1 << 20;
@@ -62,7 +62,7 @@ pub(super) struct LimitArgs {
     /// connection after the last answer. Then come incomplete heads, incomplete bodies and unread
     /// answers, each after a second without progress. If there is no such connection, new
     /// connections wait in the kernel's queue.
-    #[arg(long, value_name = "N", default_value_t = vermeil_server::CONNECTIONS_MAX)]
+    #[arg(long, value_name = "N", default_value_t = vermeil_config::CONNECTIONS_MAX)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub(super) connections_max: usize,
 
@@ -86,7 +86,7 @@ pub(super) struct LimitArgs {
     /// From 1ms to 24h. Under overload the server shortens the queue until a connection waits no
     /// longer than this. Connections that waited twice as long are refused with 503, if a refusal
     /// costs much less than an answer.
-    #[arg(long, value_name = "TIME", default_value_t = Span::from(vermeil_server::WAIT_MAX))]
+    #[arg(long, value_name = "TIME", default_value_t = Span::from(vermeil_config::WAIT_MAX))]
     pub(super) wait_max: Span,
 
     /// The longest request line, in bytes

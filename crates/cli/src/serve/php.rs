@@ -4,11 +4,13 @@ use crate::usage::UsageError;
 use crate::values::PhpPlace;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use vermeil_server::config::Surroundings;
-use vermeil_settings::Unfit;
-use vermeil_settings::cgi::Identity;
-use vermeil_settings::gateway::SendRoot;
-use vermeil_settings::php::{self, PhpOptions};
+use vermeil_config::Surroundings;
+use vermeil_settings::{
+    Unfit,
+    cgi::Identity,
+    gateway::SendRoot,
+    php::{self, PhpOptions},
+};
 
 /// PHP.
 #[derive(Clone, Debug, Args)]

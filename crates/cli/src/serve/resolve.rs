@@ -11,21 +11,22 @@ use super::{
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use vermeil_address::ListenAddr;
+use vermeil_config::{HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Surroundings, Timeouts, cpus_of};
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
-use vermeil_routing::clients::ClientBound;
-use vermeil_routing::hosts::{AnswerRules, HostPhp, Hosts, Rules};
-use vermeil_server::config::Surroundings;
-use vermeil_server::{HOSTS_SHOWN_MAX, IoChoice, SITES_OPEN_MAX, ServeOptions, Timeouts, cpus_of};
-use vermeil_settings::Balance;
-use vermeil_settings::RequestedPlacement;
-use vermeil_settings::compression::CompressionOptions;
-use vermeil_settings::gateway::{GatewayOptions, HostSends, Sends};
-use vermeil_settings::php::PoolsOptions;
-use vermeil_settings::tls::HttpsUse;
-use vermeil_settings::{BalancerOptions, LoadReport};
-use vermeil_settings::{BusyPoll, MovePolicy, TakeOver};
+use vermeil_routing::{
+    clients::ClientBound,
+    hosts::{AnswerRules, HostPhp, Hosts, Rules},
+};
+use vermeil_server::IoChoice;
+use vermeil_settings::{
+    Balance, BalancerOptions, BusyPoll, LoadReport, MovePolicy, RequestedPlacement, TakeOver,
+    compression::CompressionOptions,
+    gateway::{GatewayOptions, HostSends, Sends},
+    php::PoolsOptions,
+    tls::HttpsUse,
+};
 
 impl ServeArgs {
     /// The server's options.

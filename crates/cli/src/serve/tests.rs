@@ -8,12 +8,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_address::ListenAddr;
+use vermeil_config::{CONNECTIONS_MAX, ServeOptions, Timeouts};
 use vermeil_files::{Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_routing::hosts::Rules;
-use vermeil_server::{CONNECTIONS_MAX, IoChoice, ServeOptions, Timeouts};
-use vermeil_settings::Balance;
-use vermeil_settings::BusyPoll;
+use vermeil_server::IoChoice;
+use vermeil_settings::{Balance, BusyPoll};
 use vermeil_topology::{Allowed, CpuId, synthetic};
 
 fn parse(args: &[&str]) -> Result<ServeArgs, clap::Error> {
@@ -285,7 +285,7 @@ fn former_option_names_its_successor() {
 
 #[test]
 fn reference_page_has_each_limit_with_an_option() {
-    let keys = vermeil_server::config::reference_page();
+    let keys = vermeil_config::reference_page();
     let (_, limits) = keys.split_once("\n## `[limits]`\n").unwrap();
     let limits = limits.split("\n## ").next().unwrap();
     let named = limits.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());

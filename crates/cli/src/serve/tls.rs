@@ -5,7 +5,7 @@ use crate::values::Listen;
 use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_address::ListenAddr;
-use vermeil_server::config::Surroundings;
+use vermeil_config::Surroundings;
 use vermeil_settings::tls::{CertificatePair, HostTls, TlsOptions};
 
 /// HTTPS.

@@ -6,7 +6,7 @@ use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_calibrate::MeasureEffort;
-use vermeil_server::config::Surroundings;
+use vermeil_config::Surroundings;
 
 /// Measure this machine: caches, memory, lines between cores, wake-ups, locks, system calls, the
 /// runtime's events.

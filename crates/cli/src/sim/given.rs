@@ -8,8 +8,10 @@ use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use vermeil_calibrate::MeasureEffort;
-use vermeil_sched::plan::{Plan, PlanFile};
-use vermeil_sched::{PlanName, Policy};
+use vermeil_sched::{
+    PlanName, Policy,
+    plan::{Plan, PlanFile},
+};
 use vermeil_sim::{CompiledProgram, MachineSpec, SimMachine};
 use vermeil_topology::{Machine as Tree, synthetic, xml};
 

@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
 use vermeil_calibrate::MeasureEffort;
+use vermeil_config::Surroundings;
 use vermeil_parity::{CompareOptions, Finding, POLICIES, RunSize, Script, compare};
-use vermeil_server::config::Surroundings;
 
 /// Run the same programs under the same policies on the real runtime and in the simulator, and
 /// report whether both rank the policies alike.

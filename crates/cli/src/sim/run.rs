@@ -9,8 +9,11 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_sched::Policy;
-use vermeil_sim::report::{self, RunComparison, Timeline};
-use vermeil_sim::{CompiledProgram, SimMachine, SimOptions, simulate_watched};
+use vermeil_sim::{
+    CompiledProgram, SimMachine, SimOptions,
+    report::{self, RunComparison, Timeline},
+    simulate_watched,
+};
 
 /// Nanoseconds in a millisecond.
 const NS_PER_MS: u64 = 1_000_000;

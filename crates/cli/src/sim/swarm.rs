@@ -4,8 +4,7 @@ use crate::{Exit, print};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use vermeil_sim::report::thousands;
-use vermeil_sim::{SwarmCase, Violation};
+use vermeil_sim::{SwarmCase, Violation, report::thousands};
 
 /// Draw machines, workloads, policies and faults from seeds, run the cases, and check the rules of
 /// the scheduler.

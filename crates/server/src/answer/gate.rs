@@ -16,8 +16,10 @@ use vermeil::{monotonic_ns, now_ms};
 use vermeil_address::Client;
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
 use vermeil_log::NoticeKind;
-use vermeil_routing::access::{PasswordCheck, RateDecision, RateKey, RateLimit};
-use vermeil_routing::hosts::{HostId, Realm};
+use vermeil_routing::{
+    access::{PasswordCheck, RateDecision, RateKey, RateLimit},
+    hosts::{HostId, Realm},
+};
 
 /// A wait for the rate.
 pub(crate) struct RateWait {

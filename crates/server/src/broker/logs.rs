@@ -5,7 +5,6 @@
 //! half of [`ROTATION_GAP`]. Tested below.
 
 use super::path_of;
-use crate::options::ServeOptions;
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -13,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
     time::SystemTime,
 };
+use vermeil_config::ServeOptions;
 use vermeil_log::{LogFileId, ROTATION_GAP, Rotation, rotate};
 
 /// The logs of the configuration.

@@ -21,7 +21,7 @@
 mod logs;
 mod process;
 
-use crate::{control::BoundControl, options::ServeOptions};
+use crate::control::BoundControl;
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsStr,
@@ -35,13 +35,12 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use vermeil_accept::balance::Balancing;
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{balance::Balancing, listening::Listening};
 use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_config::ServeOptions;
 use vermeil_log::{LogAccess, LogFileId, Rotation};
 use vermeil_ops::messages::Messages;
-use vermeil_spawn::Remover;
-use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
+use vermeil_spawn::{CompanionProcess, ProcessStartError, Remover, fork_beside};
 use vermeil_steer::Group;
 
 /// How long the broker may take to carry out an order: more than reading the configuration file may
@@ -310,8 +309,8 @@ pub(crate) fn is_order(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{self, Surroundings};
     use std::{fs, io::Write as _, net::SocketAddr, thread};
+    use vermeil_config::Surroundings;
     use vermeil_log::{LogOptions, LogTarget};
     use vermeil_settings::Balance;
 
@@ -319,7 +318,7 @@ mod tests {
     fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {
         let surroundings = Surroundings::here().expect("this machine has cpus");
         let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
-        let options = config::take(Path::new("vermeil.toml"), &text.to_owned().into(), &surroundings)
+        let options = vermeil_config::take(Path::new("vermeil.toml"), &text.to_owned().into(), &surroundings)
             .expect("a configuration");
         let log = LogOptions::new(LogTarget::File(log.to_owned()));
         let options = ServeOptions { file: None, log, listen: vec![listen], ..options };

@@ -2,10 +2,6 @@
 
 use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
-use crate::{
-    config::{self, GivenParts, Surroundings},
-    options::ServeOptions,
-};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -17,8 +13,8 @@ use std::{
 };
 use vermeil_accept::listen::{bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
-use vermeil_log::operator_log::log_line;
-use vermeil_log::{Rotation, open_log_file};
+use vermeil_config::{GivenParts, ServeOptions, Surroundings};
+use vermeil_log::{Rotation, open_log_file, operator_log::log_line};
 use vermeil_ops::messages::Messages;
 use vermeil_spawn::fork_beside;
 
@@ -223,7 +219,7 @@ fn read(file: &Path, options: &ServeOptions) -> Result<ServeOptions, String> {
     let around = Surroundings::here().map_err(|error| error.to_string())?;
     // The cpus of an instance are decided already, and nothing here depends on them.
     let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
-    config::load(file, &around).map_err(|error| {
+    vermeil_config::load(file, &around).map_err(|error| {
         let mut why = error.to_string();
         why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
         why

@@ -40,8 +40,10 @@ use std::{
 };
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
-use vermeil_routing::hosts::{Action, Asked, Rules};
-use vermeil_routing::turns::{HostNumber, HostTurns};
+use vermeil_routing::{
+    hosts::{Action, Asked, Rules},
+    turns::{HostNumber, HostTurns},
+};
 use vermeil_settings::cgi::{CgiOptions, HostPrograms, Nph};
 use vermeil_spawn::ProfileId;
 

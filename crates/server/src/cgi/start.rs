@@ -7,7 +7,6 @@
 //! spawner (`programs/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
 
 use super::{Cgi, CgiOptions, CgiSite, SiteKey};
-use crate::options::ServeOptions;
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
@@ -21,8 +20,11 @@ use std::{
     },
 };
 use thiserror::Error;
-use vermeil_routing::hosts::{Action, Hosts};
-use vermeil_routing::turns::{HostNumber, HostTurns};
+use vermeil_config::ServeOptions;
+use vermeil_routing::{
+    hosts::{Action, Hosts},
+    turns::{HostNumber, HostTurns},
+};
 use vermeil_spawn::{DefineError, NewPrivileges, Preparation, Profile, ProfileId, Rereading};
 
 /// Folders with programs, by their keys.

@@ -4,9 +4,9 @@
 //! Looks at the first route that covers a path, as a request does. Tested in
 //! `../config/tests/places.rs`.
 
-use crate::{config::PlacedKey, options::ServeOptions};
 use percent_encoding::percent_decode;
 use std::{fs, io, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
+use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_files::rest;
 use vermeil_routing::hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate};
 use vermeil_settings::php::PhpSource;

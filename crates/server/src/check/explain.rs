@@ -5,8 +5,9 @@
 //! (`crates/cli/tests/e2e/explain.rs`).
 
 use super::plan::{PlaceOf, ServePlan};
-use crate::{gateway::encoded, options::ServeOptions};
+use crate::gateway::encoded;
 use std::{fmt::Write as _, sync::Arc};
+use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
 use vermeil_http::{ConnectionLimits, ParsedPart, Request, path};
 use vermeil_io::CacheOnly;

@@ -12,15 +12,15 @@ mod explain;
 mod plan;
 mod start;
 
+#[cfg(test)]
+mod tests;
+
 pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;
 
 use crate::{
-    cgi,
-    config::PlacedKey,
-    descriptors,
+    cgi, descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
-    options::ServeOptions,
     php,
     privileges::{self, When},
     programs::has_programs,
@@ -34,14 +34,13 @@ use rustix::{
 };
 use std::{collections::HashSet, io, path::Path, sync::Arc};
 use vermeil_accept::listen::unix;
-use vermeil_address::ListenAddr;
-use vermeil_address::UnixAddr;
+use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
 use vermeil_ops::control_socket;
 use vermeil_routing::hosts::HostId;
-use vermeil_settings::ControlTarget;
-use vermeil_settings::gateway::SendRoot;
+use vermeil_settings::{ControlTarget, gateway::SendRoot};
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
 /// The reasons why a server with `options` would not start, a line each. `tell` adds the place of a

@@ -4,11 +4,8 @@
 //! binds nothing.
 
 use super::doubts;
-use crate::{
-    config::{ConfigPlaces, PlacedKey},
-    options::ServeOptions,
-};
 use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
+use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
 use vermeil_routing::hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown};

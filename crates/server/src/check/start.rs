@@ -9,7 +9,6 @@ use super::plan::folder_trouble;
 use crate::{
     cgi,
     gateway::{RunDirs, Spools, send_roots},
-    options::ServeOptions,
     php,
     privileges::{self, When},
     programs::has_programs,
@@ -20,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use vermeil_accept::listen;
+use vermeil_config::ServeOptions;
 use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};

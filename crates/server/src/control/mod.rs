@@ -41,8 +41,10 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
-use vermeil_ops::control_client::{REFUSED, RELOADED};
-use vermeil_ops::control_socket::{self, BoundSocket, PlaceError};
+use vermeil_ops::{
+    control_client::{REFUSED, RELOADED},
+    control_socket::{self, BoundSocket, PlaceError},
+};
 use vermeil_settings::ControlTarget;
 use vermeil_spawn::Remover;
 

@@ -13,8 +13,10 @@ use std::{
 use vermeil_files::{FileStore, Listing, RouteEffect, Site, SiteError, SiteOptions, SitePart, SitePrograms};
 use vermeil_http::path::{self, PathError};
 use vermeil_io::CacheOnly;
-use vermeil_routing::hosts::{Action, Hosts};
-use vermeil_routing::paths;
+use vermeil_routing::{
+    hosts::{Action, Hosts},
+    paths,
+};
 use vermeil_settings::gateway::{GatewayOptions, HostSends, SendRoot, Sends};
 
 /// The open folders from which programs may have files sent. A folder that a reload keeps stays

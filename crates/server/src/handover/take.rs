@@ -1,7 +1,6 @@
 //! The new server's side: takes the necessary sockets, and reports readiness.
 
 use super::{AddressSockets, Handed, Serves};
-use crate::options::ServeOptions;
 use signal_hook::iterator::Signals;
 use std::{
     fs, io,
@@ -12,16 +11,20 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use vermeil_accept::activation::ActivationError;
-use vermeil_accept::balance::{Balancing, Changeover};
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{
+    activation::ActivationError,
+    balance::{Balancing, Changeover},
+    listening::Listening,
+};
 use vermeil_address::ListenAddr;
+use vermeil_config::ServeOptions;
 use vermeil_log::operator_log::log_line;
-use vermeil_ops::control_client::{ClientError, Offer, ask_to_take_over};
-use vermeil_ops::messages::Messages;
-use vermeil_ops::signals;
-use vermeil_settings::ControlTarget;
-use vermeil_settings::TakeOver;
+use vermeil_ops::{
+    control_client::{ClientError, Offer, ask_to_take_over},
+    messages::Messages,
+    signals,
+};
+use vermeil_settings::{ControlTarget, TakeOver};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
 

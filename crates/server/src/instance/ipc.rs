@@ -5,10 +5,7 @@
 //! its order, so that a late answer is skipped. Execution (`instance_handle.rs`, `instance.rs`) and
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
-use crate::{
-    config::{self, ConfigText},
-    status::InstanceStatus,
-};
+use crate::status::InstanceStatus;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -22,6 +19,7 @@ use std::{
 };
 use vermeil_accept::balance::Neighbours;
 use vermeil_address::ListenAddr;
+use vermeil_config::ConfigText;
 use vermeil_ops::messages::Messages;
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
@@ -159,7 +157,7 @@ impl Ipc {
 /// Writes a configuration of any length to a memory file.
 pub(crate) fn text_to_descriptor(text: &ConfigText) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("vermeil.toml", MemfdFlags::CLOEXEC)?);
-    file.write_all(config::to_json(text)?.as_bytes())?;
+    file.write_all(vermeil_config::to_json(text)?.as_bytes())?;
     Ok(file.into())
 }
 
@@ -169,7 +167,7 @@ pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<ConfigText> 
     let file = File::from(descriptor);
     let mut text = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
     file.read_exact_at(&mut text, 0)?;
-    config::of_json(&String::from_utf8(text).map_err(io::Error::other)?)
+    vermeil_config::of_json(&String::from_utf8(text).map_err(io::Error::other)?)
 }
 
 /// Whether the bytes are an answer.

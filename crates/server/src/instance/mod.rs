@@ -9,7 +9,6 @@ pub(crate) mod ipc;
 pub(crate) mod place;
 
 use crate::{
-    config::{self, ConfigText, GivenParts, Surroundings},
     control::Overseer as _,
     reload::{PreparedReload, RunningServer},
     status::cores_in_words,
@@ -29,9 +28,9 @@ use std::{
     thread,
 };
 use vermeil::LoadPage;
-use vermeil_accept::balance::Balancing;
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{balance::Balancing, listening::Listening};
 use vermeil_address::ListenAddr;
+use vermeil_config::{ConfigText, GivenParts, Surroundings};
 use vermeil_log::operator_log::{log_as_instance, log_line};
 use vermeil_ops::signals;
 use vermeil_tls::TicketSecret;
@@ -210,7 +209,7 @@ impl Obedience {
         let around = Surroundings { given: GivenParts::Instances(vec![self.instance.clone()]), ..around };
         let file = self.running.file().ok_or("it was started from a command line")?;
         let mut options =
-            config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;
+            vermeil_config::take(Path::new(&file), &text, &around).map_err(|error| error.to_string())?;
         options.listen = listen;
         let each = self.instance.cpus.len();
         let added = by_address(added.iter().map(|&added| (added, each)), descriptors.collect());

@@ -15,10 +15,6 @@
 
 mod open;
 
-use crate::{
-    config::{self, ConfigText, GivenParts, Surroundings},
-    options::ServeOptions,
-};
 use open::open_trusted;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -32,6 +28,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
 use vermeil_ops::messages::Messages;
 use vermeil_routing::hosts::Hosts;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
@@ -178,7 +175,7 @@ impl KeyFiles {
     /// Reads the configuration file, if the file has changed.
     fn learn(&mut self, options: &ServeOptions) -> io::Result<()> {
         let Some(file) = &options.file else { return Ok(()) };
-        let text = config::text_of(file).map_err(|error| io::Error::other(error.to_string()))?;
+        let text = vermeil_config::text_of(file).map_err(|error| io::Error::other(error.to_string()))?;
         let now = hash_of(&text);
         if self.read == Some(now) {
             return Ok(());
@@ -186,7 +183,8 @@ impl KeyFiles {
         let around = Surroundings::here().map_err(io::Error::other)?;
         // The cpus of an instance are decided already, and nothing here depends on them.
         let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
-        let new = config::take(file, &text, &around).map_err(|error| io::Error::other(error.to_string()))?;
+        let new = vermeil_config::take(file, &text, &around)
+            .map_err(|error| io::Error::other(error.to_string()))?;
         self.named = files(&new.hosts);
         self.read = Some(now);
         Ok(())

@@ -9,13 +9,12 @@
 use super::{ProgramConfig, ProgramsShared};
 use crate::{
     cgi::{self, Cgi, CgiError},
-    config::{self, GivenParts, Surroundings},
     gateway::{RunDirs, SendSites},
-    options::ServeOptions,
     php::{self, PhpError, Revised},
     privileges,
 };
 use std::sync::Arc;
+use vermeil_config::{GivenParts, ServeOptions, Surroundings};
 use vermeil_files::SiteError;
 use vermeil_settings::gateway::GatewayOptions;
 use vermeil_spawn::Reviser;
@@ -52,7 +51,7 @@ pub(super) fn reviser(options: &ServeOptions, run_dirs: &RunDirs) -> Option<Revi
     Some(Box::new(move || {
         let around = Surroundings::here().map_err(|error| error.to_string())?;
         let around = Surroundings { given: given.clone(), ..around };
-        let options = config::load(&file, &around).map_err(|error| error.to_string())?;
+        let options = vermeil_config::load(&file, &around).map_err(|error| error.to_string())?;
         let of_php = php::profiles(&options, &run_dirs).map_err(|error| error.to_string())?;
         let of_all = of_all.as_ref().unwrap_or(&options.cgi);
         Ok(cgi::profiles(of_all, &options.hosts).chain(of_php).collect())

@@ -5,7 +5,6 @@ use super::{ProgramConfig, ProgramsShared, RunsPrograms, revise::reviser};
 use crate::{
     cgi::{self, Cgi, CgiError},
     gateway::{ParentFolder, PrivateWorkspace, RunDirs, SendSites, Spools},
-    options::ServeOptions,
     php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
     privileges::{self, When},
 };
@@ -15,12 +14,12 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use thiserror::Error;
+use vermeil_config::ServeOptions;
 use vermeil_files::{FileStore, SiteError};
 use vermeil_log::Notices;
 use vermeil_ops::sandbox::Rights;
 use vermeil_settings::php::PhpOptions;
-use vermeil_spawn::Remover;
-use vermeil_spawn::{Channel, Preparation, ProfileId, Revisions, SpawnSupervisorHandle};
+use vermeil_spawn::{Channel, Preparation, ProfileId, Remover, Revisions, SpawnSupervisorHandle};
 
 /// Programs could not be set up.
 #[derive(Debug, Error)]

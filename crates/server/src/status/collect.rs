@@ -16,7 +16,6 @@ use crate::{
     compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    options::ServeOptions,
     php::{Php, PoolSnapshot, PoolState},
     programs::ProgramsShared,
     server::Server,
@@ -29,11 +28,10 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
-use vermeil_accept::admission_control::DoorStatus;
-use vermeil_accept::busy_poll::PollingStatus;
+use vermeil_accept::{admission_control::DoorStatus, busy_poll::PollingStatus};
 use vermeil_address::ListenAddr;
-use vermeil_log::operator_log;
-use vermeil_log::{LogCounts, NoticeKind, Notices};
+use vermeil_config::ServeOptions;
+use vermeil_log::{LogCounts, NoticeKind, Notices, operator_log};
 use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
 

@@ -4,12 +4,12 @@ use super::records::{
     AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, HostAnswers, HostsStatus,
     InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
 };
-use crate::config::values::Size;
 use std::{
     fmt::{self, Display},
     time::Duration,
 };
 use vermeil_accept::balance::AcceptSummary;
+use vermeil_config::values::Size;
 
 impl Display for ServerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,10 +20,8 @@ pub use instance_handle::INSTANCE_COMMAND;
 
 use crate::{
     balancers::AgentThread,
-    config::ConfigText,
     control::{BoundControl, ControlSocket},
     handover::Inherited,
-    options::{ServeOptions, Timeouts},
     privileges::{self, When},
     serve::{
         ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
@@ -45,9 +43,12 @@ use std::{
 };
 use supervisor::{InForce, InstanceEnds, Supervisor};
 use vermeil_accept::balance::Balancing;
+use vermeil_config::{ConfigText, ServeOptions, Timeouts};
 use vermeil_log::operator_log::log_line;
-use vermeil_ops::notify;
-use vermeil_ops::signals::{self, Impatience, StopCourse};
+use vermeil_ops::{
+    notify,
+    signals::{self, Impatience, StopCourse},
+};
 use vermeil_tls::Tickets;
 
 /// Arguments and configuration from which instances are started.

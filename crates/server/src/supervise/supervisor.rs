@@ -7,14 +7,12 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
-    config::{self, ConfigText, Surroundings},
     control::Overseer,
     handover::{Handing, Inherited},
     instance::{
         ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
-    options::{ServeOptions, Timeouts, keys_that_differ},
     reload::{ReloadError, listen_on_added, say_kept},
     status::{InstanceStatus, ServerStatus, imbalance},
 };
@@ -34,10 +32,13 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{BackOff, BackOffBounds};
-use vermeil_accept::balance::{Balancing, Changeover};
-use vermeil_accept::listen::unix;
-use vermeil_accept::listening::Listening;
+use vermeil_accept::{
+    balance::{Balancing, Changeover},
+    listen::unix,
+    listening::Listening,
+};
 use vermeil_address::ListenAddr;
+use vermeil_config::{ConfigText, ServeOptions, Surroundings, Timeouts, keys_that_differ};
 use vermeil_log::operator_log::log_line;
 use vermeil_ops::signals;
 use vermeil_tls::Tickets;
@@ -424,8 +425,8 @@ impl Supervisor {
         if self.handing_over.load(Ordering::Relaxed) {
             return Err(ReloadError::HandingOver);
         }
-        let text = config::text_of(&file)?;
-        let new = config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
+        let text = vermeil_config::text_of(&file)?;
+        let new = vermeil_config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
         self.find_hanging()?;
         let old = &in_force.options;
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;

@@ -9,7 +9,7 @@ mod workers;
 
 pub(crate) use workers::StepFailure;
 
-use crate::{key_reader::KeyReader, options::ServeOptions};
+use crate::key_reader::KeyReader;
 use std::{
     sync::{
         Arc,
@@ -19,6 +19,7 @@ use std::{
 };
 use vermeil::Handle;
 use vermeil_address::ListenAddr;
+use vermeil_config::ServeOptions;
 use vermeil_settings::tls::TlsOptions;
 use vermeil_tls::{
     CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,

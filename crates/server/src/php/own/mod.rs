@@ -22,9 +22,10 @@ pub(crate) use pool_registry::{Pools, Revised};
 pub(crate) use pool_spec::{PoolSpec, profiles, wanted_by_hosts};
 pub(crate) use supervise::PoolSupervisor;
 
-use crate::{gateway::RunDirs, options::ServeOptions};
+use crate::gateway::RunDirs;
 use std::{io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf};
 use thiserror::Error;
+use vermeil_config::ServeOptions;
 use vermeil_spawn::{DefineError, Identity, NewPrivileges, Preparation, Profile, ProfileId, UserError};
 
 use super::PhpOptions;

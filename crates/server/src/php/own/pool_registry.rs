@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     gateway::RunDirs,
-    options::ServeOptions,
     php::{Php, PoolSnapshot, pool::pool_state::Notifier},
 };
 use std::{
@@ -27,6 +26,7 @@ use std::{
     },
     thread::JoinHandle,
 };
+use vermeil_config::ServeOptions;
 use vermeil_log::Notices;
 use vermeil_settings::php::{PhpOptions, PoolOptions};
 use vermeil_spawn::{Channel, ProfileId, Rereading};

@@ -5,8 +5,9 @@
 //! actions. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
 
 use super::{FoundPhp, PhpError, PoolPlan, default_identity, find, find_cgi, found};
-use crate::{gateway::RunDirs, options::ServeOptions, php::pool::PoolBounds};
+use crate::{gateway::RunDirs, php::pool::PoolBounds};
 use std::{sync::Arc, time::Duration};
+use vermeil_config::ServeOptions;
 use vermeil_settings::php::{PhpOptions, PoolOptions};
 use vermeil_spawn::{Identity, Profile};
 

@@ -1,14 +1,10 @@
 //! The options that files result in, on an invented machine, and the refusals, message by message.
 
 use super::*;
-use crate::{
-    IoChoice,
-    check::ServePlan,
-    options::{ServeOptions, Timeouts, keys_that_differ},
-};
+use crate::options::{ServeOptions, Timeouts, keys_that_differ};
 use std::{io, net::SocketAddr, time::Duration};
-use vermeil_address::ListenAddr;
-use vermeil_address::UnixAddr;
+use vermeil::IoChoice;
+use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_files::{FollowSymlinks, Listing};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::{LogFormat, LogTarget};
@@ -22,7 +18,6 @@ mod compress;
 mod include;
 mod listeners;
 mod moved;
-mod places;
 mod proxies;
 mod routes;
 
@@ -296,11 +291,6 @@ fn hosts_may_have_pools_of_their_own() {
     assert_eq!((pools[1].user.as_ref(), pools[1].children, pools[1].queue_max), (None, 4, 3));
     assert_eq!(options.php_pools.running_max, 9);
     assert_eq!(options.php_pools.program.as_deref(), Some(Path::new("/usr/bin/php-cgi")));
-    assert!(
-        ServePlan::new(&options)
-            .to_string()
-            .contains("; *.php: PHP as nobody, 2 children, stopped after 5 s")
-    );
     for (key, problem) in [
         ("php = 3", "v.toml:2:7: host.php: this is a whole number; write true, false, or a table in { }"),
         (
@@ -556,25 +546,6 @@ fn the_line_is_shown_with_its_place_marked() {
         "                             ^^^^^",
     );
     assert_eq!(error, expected);
-}
-
-#[test]
-fn plan_lists_intended_actions() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
-                [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
-                [[host]]\nnames = [\"*.c.example\"]\nroot = \"gone\"\n";
-    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
-    let plan = ServePlan::new(&options);
-    let here = folder.path().display();
-    let expected = format!(
-        "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\
-         hosts: 2 with 3 names; every other name: a.example, b.example\n\
-         \x20 a.example, b.example: files of {here}; /x*: 301 to /y\n\
-         \x20 *.c.example: files of {here}/gone\n"
-    );
-    assert_eq!(plan.to_string(), expected);
-    assert_eq!(plan.warnings(), [format!("*.c.example: cannot serve {here}/gone: there is no such folder")]);
 }
 
 #[test]

@@ -17,10 +17,10 @@ use std::{
 };
 use vermeil_files::has_program_name;
 use vermeil_http::{Status, is_token, path};
-use vermeil_routing::hosts::{
-    Action, Conditions, RequestCondition, Route, TextPattern, TextTemplate, check_value,
+use vermeil_routing::{
+    hosts::{Action, Conditions, RequestCondition, Route, TextPattern, TextTemplate, check_value},
+    paths,
 };
-use vermeil_routing::paths;
 
 /// The value of `Content-Type` of a text.
 const TEXT: &str = "text/plain; charset=utf-8";

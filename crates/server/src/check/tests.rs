@@ -1,8 +1,30 @@
-//! Faults that `vermeil check` finds on the machine, each with the place of its key.
+//! The plan of a configuration, and the faults that `vermeil check` finds on the machine, each with
+//! the place of its key.
 
-use super::{super::take_with_places, surroundings};
-use crate::check::ServePlan;
-use std::fs;
+use super::ServePlan;
+use std::{fs, io, net::SocketAddr, path::Path};
+use vermeil_config::{GivenParts, Surroundings, load_with_places, take};
+use vermeil_topology::{Allowed, synthetic};
+
+/// Four cpus; `localhost` has two addresses, and no other name is known.
+fn surroundings() -> Surroundings {
+    let machine = synthetic::parse("node:1 core:2 pu:2").unwrap();
+    let look_up = |name: &str, port| match name {
+        "localhost" => Ok(vec![addr(&format!("[::1]:{port}")), addr(&format!("127.0.0.1:{port}"))]),
+        _ => Err(io::Error::other("no such name")),
+    };
+    Surroundings {
+        allowed: Allowed::everything(&machine),
+        machine,
+        has_ipv6: true,
+        look_up,
+        given: GivenParts::Nothing,
+    }
+}
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
 
 /// The warnings and the refusals of a configuration in a folder with the folder `site`, without the
 /// path of the file.
@@ -13,7 +35,7 @@ fn found(text: &str) -> (Vec<String>, Vec<String>) {
     let text = text.replace("HERE", folder.path().to_str().unwrap());
     let text = format!("{text}[[listener]]\naddress = \"127.0.0.1:0\"\n");
     fs::write(&file, &text).unwrap();
-    let (options, places) = take_with_places(&file, &text.into(), &surroundings()).unwrap();
+    let (options, places) = load_with_places(&file, &surroundings()).unwrap();
     let plan = ServePlan::new(&options).with_places(&places);
     let begin = format!("{}/", folder.path().display());
     let short = |lines: Vec<String>| lines.iter().map(|line| line.replace(&begin, "")).collect();
@@ -115,4 +137,32 @@ fn folder_to_send_from_must_be_there() {
     };
     let expected = [refused("gone", "there is no such folder"), refused("v.toml", "it is no folder")];
     assert_eq!(found(text).1, expected);
+}
+
+#[test]
+fn plan_lists_intended_actions() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
+                [[host.route]]\nprefix = \"/x\"\naction = \"redirect\"\nto = \"/y\"\n\
+                [[host]]\nnames = [\"*.c.example\"]\nroot = \"gone\"\n";
+    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
+    let plan = ServePlan::new(&options);
+    let here = folder.path().display();
+    let expected = format!(
+        "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\
+         hosts: 2 with 3 names; every other name: a.example, b.example\n\
+         \x20 a.example, b.example: files of {here}; /x*: 301 to /y\n\
+         \x20 *.c.example: files of {here}/gone\n"
+    );
+    assert_eq!(plan.to_string(), expected);
+    assert_eq!(plan.warnings(), [format!("*.c.example: cannot serve {here}/gone: there is no such folder")]);
+}
+
+#[test]
+fn plan_shows_pools_of_hosts() {
+    let text = "[[host]]\nroot = \"x\"\n[host.php]\nuser = \"nobody\"\nchildren = 2\nidle_stop = \"5s\"\n\
+                [php]\nsource = \"/usr/bin/php-cgi\"\n";
+    let options = take(Path::new("/etc/v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
+    let plan = ServePlan::new(&options).to_string();
+    assert!(plan.contains("; *.php: PHP as nobody, 2 children, stopped after 5 s"), "{plan}");
 }

@@ -30,10 +30,10 @@ pub mod values;
 mod tests;
 
 pub use places::ConfigPlaces;
-pub(crate) use places::PlacedKey;
+pub use places::PlacedKey;
 pub use report::ConfigError;
 pub use sources::ConfigText;
-pub(crate) use sources::{of_json, to_json};
+pub use sources::{of_json, to_json};
 pub use surroundings::{AddressError, GivenParts, Surroundings};
 
 use crate::options::ServeOptions;

@@ -152,22 +152,22 @@ macro_rules! table {
             }
         }
 
-        impl $crate::config::read::ConfigSetting for $name {
-            fn kind() -> $crate::config::describe::ValueKind {
-                $crate::config::describe::ValueKind::Table
+        impl $crate::file::read::ConfigSetting for $name {
+            fn kind() -> $crate::file::describe::ValueKind {
+                $crate::file::describe::ValueKind::Table
             }
 
             fn read(
-                node: &$crate::config::read::ConfigNode<'_>,
-                reader: &mut $crate::config::read::ConfigReader,
+                node: &$crate::file::read::ConfigNode<'_>,
+                reader: &mut $crate::file::read::ConfigReader,
             ) -> Option<Self> {
                 let table = reader.table(node)?;
                 $(let mut $key: Option<Option<$type>> = None;)+
                 for (key, value) in table {
-                    match $crate::config::describe::ident(key.get_ref()) {
+                    match $crate::file::describe::ident(key.get_ref()) {
                         $(stringify!($key) => {
-                            $key = Some(reader.within($crate::config::describe::plain(stringify!($key)), |reader| {
-                                let read = <$type as $crate::config::read::ConfigSetting>::read(value, reader)?;
+                            $key = Some(reader.within($crate::file::describe::plain(stringify!($key)), |reader| {
+                                let read = <$type as $crate::file::read::ConfigSetting>::read(value, reader)?;
                                 $(let read = reader.bounded(value, read, $least, $most)?;)?
                                 Some(read)
                             }));
@@ -175,7 +175,7 @@ macro_rules! table {
                         _ => reader.unknown_key(
                             key.span(),
                             key.get_ref(),
-                            &[$($crate::config::describe::plain(stringify!($key))),+],
+                            &[$($crate::file::describe::plain(stringify!($key))),+],
                         ),
                     }
                 }
@@ -185,7 +185,7 @@ macro_rules! table {
                     let $key: Option<$type> = $key.unwrap_or_else(|| {
                         let default: Option<$type> = table!(@default $($default)?);
                         if default.is_none() {
-                            reader.missing(node.span(), $crate::config::describe::plain(stringify!($key)));
+                            reader.missing(node.span(), $crate::file::describe::plain(stringify!($key)));
                         }
                         default
                     });
@@ -197,15 +197,15 @@ macro_rules! table {
                 None
             }
 
-            fn tables(path: &str, into: &mut Vec<$crate::config::describe::TableDoc>) {
-                use $crate::config::{describe::{KeyDoc, Presence, TableDoc}, read::ConfigSetting};
+            fn tables(path: &str, into: &mut Vec<$crate::file::describe::TableDoc>) {
+                use $crate::file::{describe::{KeyDoc, Presence, TableDoc}, read::ConfigSetting};
                 into.push(TableDoc {
                     heading: path.to_owned(),
                     about: concat!($($about, "\n"),+).to_owned(),
                     keys: vec![$({
                         let default: Option<$type> = table!(@default $($default)?);
                         KeyDoc {
-                            key: $crate::config::describe::plain(stringify!($key)),
+                            key: $crate::file::describe::plain(stringify!($key)),
                             kind: <$type as ConfigSetting>::kind(),
                             presence: match default {
                                 Some(default) => Presence::Default(default.shown()),
@@ -217,7 +217,7 @@ macro_rules! table {
                     }),+],
                 });
                 $(
-                    let below = $crate::config::describe::heading(path, $crate::config::describe::plain(stringify!($key)), &<$type as ConfigSetting>::kind());
+                    let below = $crate::file::describe::heading(path, $crate::file::describe::plain(stringify!($key)), &<$type as ConfigSetting>::kind());
                     <$type as ConfigSetting>::tables(&below, into);
                 )+
             }
@@ -227,7 +227,7 @@ macro_rules! table {
     (@default $default:expr) => { Some($default) };
     (@bounds $type:ty) => { None };
     (@bounds $type:ty, $least:expr, $most:expr) => {{
-        use $crate::config::read::BoundedSetting;
+        use $crate::file::read::BoundedSetting;
         Some((<$type>::shown_amount($least), <$type>::shown_amount($most)))
     }};
 }

@@ -74,7 +74,7 @@ impl ConfigText {
     }
 
     /// The text of the main file.
-    pub(crate) fn main(&self) -> &str {
+    pub fn main(&self) -> &str {
         &self.main
     }
 
@@ -158,7 +158,7 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// The texts cannot be written as JSON; none is known.
-pub(crate) fn to_json(text: &ConfigText) -> io::Result<String> {
+pub fn to_json(text: &ConfigText) -> io::Result<String> {
     serde_json::to_string(text).map_err(io::Error::other)
 }
 
@@ -166,6 +166,6 @@ pub(crate) fn to_json(text: &ConfigText) -> io::Result<String> {
 ///
 /// # Errors
 /// The bytes are of another form.
-pub(crate) fn of_json(text: &str) -> io::Result<ConfigText> {
+pub fn of_json(text: &str) -> io::Result<ConfigText> {
     serde_json::from_str(text).map_err(io::Error::other)
 }

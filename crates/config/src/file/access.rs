@@ -13,8 +13,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil_routing::access::{RateKey, RateLimit, UserFile, UsersError};
-use vermeil_routing::hosts::{Guard, Realm};
+use vermeil_routing::{
+    access::{RateKey, RateLimit, UserFile, UsersError},
+    hosts::{Guard, Realm},
+};
 
 /// The word that lets in clients without a password.
 const OFF: &str = "off";

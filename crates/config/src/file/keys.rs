@@ -12,19 +12,16 @@ use super::{
     read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
     values::{FileMode, Listen, Size, Span},
 };
-use crate::{
-    IoChoice,
-    options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX},
-};
+use crate::options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX};
 use std::{path::PathBuf, time::Duration};
+use vermeil::IoChoice;
 use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions};
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_log::{LogFormat, LogTarget};
 use vermeil_routing::{access, clients::CLIENT_IPV6_PREFIX, hosts::Unknown};
-use vermeil_settings::ControlTarget;
 use vermeil_settings::{
-    Balance, BusyPoll, LoadReport, MovePolicy, cgi,
+    Balance, BusyPoll, ControlTarget, LoadReport, MovePolicy, cgi,
     gateway::{self, GatewayTimeouts},
     php,
     tls::{ClientNeed, HANDSHAKES_MAX, HttpsUse, MinimumVersion, TlsPolicy},

@@ -33,15 +33,15 @@ use vermeil_files::{
     FileTags, LargeFiles, Listing, SiteOptions, StoreOptions, TypeOf, UnfitType, ends_with, has_program_name,
 };
 use vermeil_http::ConnectionLimits;
-use vermeil_routing::clients::ClientBound;
-use vermeil_routing::hosts::{
-    Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
-    Rules, RunBy, Taken, Unknown,
+use vermeil_routing::{
+    clients::ClientBound,
+    hosts::{
+        Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
+        Rules, RunBy, Taken, Unknown,
+    },
 };
-use vermeil_settings::ControlTarget;
-use vermeil_settings::User;
 use vermeil_settings::{
-    BalancerOptions, RequestedPlacement, TakeOver,
+    BalancerOptions, ControlTarget, RequestedPlacement, TakeOver, User,
     cgi::{Cgroup, HostPrograms},
     gateway::GatewayOptions,
     php,

@@ -50,11 +50,16 @@ struct RoutePlaces {
 
 /// A key with a known place. Routes are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlacedKey {
+pub enum PlacedKey {
+    /// The folder of a host.
     Root(HostId),
+    /// A route of a host, by its index.
     Route(HostId, usize),
+    /// The prefix of a route.
     RoutePrefix(HostId, usize),
+    /// The target of a route.
     RouteTarget(HostId, usize),
+    /// The source of PHP.
     PhpSource,
 }
 
@@ -76,7 +81,7 @@ impl ConfigPlaces {
     }
 
     /// `what` behind the place and the name of `key`: `FILE:LINE:COLUMN: KEY: WHAT`.
-    pub(crate) fn tell(&self, key: PlacedKey, what: String) -> String {
+    pub fn tell(&self, key: PlacedKey, what: String) -> String {
         let route = |id: HostId, number: usize| self.keys.hosts.get(id.index())?.routes.get(number);
         let (at, name) = match key {
             PlacedKey::Root(id) => {

@@ -6,12 +6,9 @@ use vermeil_address::ListenAddr;
 use vermeil_files::StoreOptions;
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
-use vermeil_routing::clients::ClientBound;
-use vermeil_routing::hosts::Hosts;
-use vermeil_settings::ControlTarget;
-use vermeil_settings::User;
+use vermeil_routing::{clients::ClientBound, hosts::Hosts};
 use vermeil_settings::{
-    Balance, BalancerOptions, BusyPoll, MovePolicy, RequestedPlacement, TakeOver,
+    Balance, BalancerOptions, BusyPoll, ControlTarget, MovePolicy, RequestedPlacement, TakeOver, User,
     cgi::CgiOptions,
     compression::CompressionOptions,
     gateway::GatewayOptions,
@@ -119,7 +116,7 @@ pub fn cpus_of(instances: &[Instance]) -> Vec<CpuId> {
 }
 
 /// The configuration keys by which these instances differ: `cores`, `instances`, both or none.
-pub(crate) fn keys_that_differ(old: &[Instance], new: &[Instance]) -> Vec<&'static str> {
+pub fn keys_that_differ(old: &[Instance], new: &[Instance]) -> Vec<&'static str> {
     if old == new {
         return Vec::new();
     }

@@ -8,8 +8,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
-use vermeil_accept::listen::unix;
-use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_address::{ListenAddr, UnixAddr, too_long_path};
 use vermeil_routing::paths;
 use vermeil_settings::{RequestedPlacement, php::PhpSource};
 use vermeil_topology::{Allowed, CPUS_MAX, CpuId, CpuSet, Instance, Machine, TopologyError, allowed, sysfs};
@@ -50,7 +49,7 @@ pub enum AddressError {
     #[error("the name has no address; write an address such as 127.0.0.1:8080")]
     None,
     /// A unix socket with a path that the kernel refuses.
-    #[error("{}; name a shorter one", unix::too_long(.0))]
+    #[error("{}; name a shorter one", too_long_path(.0))]
     LongPath(PathBuf),
     /// A unix socket for a purpose that needs TCP.
     #[error("this is a unix socket; write an address of TCP such as 127.0.0.1:8080")]

@@ -12,8 +12,8 @@ use super::{
 };
 use std::{ops::Range, path::Path, sync::Arc};
 use vermeil_routing::hosts::HostPhp;
-use vermeil_settings::{Unfit, User};
 use vermeil_settings::{
+    Unfit, User,
     cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
     php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},

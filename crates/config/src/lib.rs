@@ -1,0 +1,16 @@
+//! The configuration of a server: keys, parsing, resolving, reference page.
+//!
+//! [`options`] has all options of a server, and [`mod@file`] makes the options from `vermeil.toml`.
+//! Must never know sockets or processes.
+
+pub mod file;
+pub mod options;
+
+pub use file::{
+    AddressError, ConfigError, ConfigPlaces, ConfigText, FILE_NAME, GivenParts, PlacedKey, Surroundings,
+    load, load_with_places, of_json, reference_page, take, text_of, to_json, values,
+};
+pub use options::{
+    CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
+    keys_that_differ,
+};
