@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_queue::ColorQueue;
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RemoteWakeStreak, StealClass};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RecentLength, RemoteWakeStreak, StealClass};
 
 /// A color's queue, shared by the cores.
 pub(crate) type RuntimeQueue = ColorQueue<ColorMeta>;
@@ -39,6 +39,8 @@ pub(crate) struct ColorMeta {
     /// The color gathers events, so its token waits apart. Written by the holder of the token; a
     /// hint for other threads.
     pub(crate) batch_waits: AtomicBool,
+    /// The longest recent timed event, a [`RecentLength`]. Written by the holder of the token.
+    length: AtomicU8,
     /// The first event has a permit of its handler's concurrency limit. Read and written by the
     /// holder of the token.
     pub(crate) has_permit: AtomicBool,
@@ -77,6 +79,7 @@ impl ColorMeta {
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             batch_waits: AtomicBool::new(false),
+            length: AtomicU8::new(0),
             has_permit: AtomicBool::new(false),
             staying: AtomicU8::new(Staying::Unbound as u8),
         }
@@ -168,6 +171,21 @@ impl ColorMeta {
         if self.handler() != handler {
             self.handler.store(handler.0 as u16, Ordering::Relaxed);
         }
+    }
+
+    /// An event has run for `run_ns`.
+    #[inline]
+    pub(crate) fn has_run_for(&self, run_ns: u64) {
+        let (before, after) = (self.length(), self.length().after(run_ns));
+        if before != after {
+            self.length.store(after.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The longest recent timed event.
+    #[inline]
+    pub(crate) fn length(&self) -> RecentLength {
+        RecentLength(self.length.load(Ordering::Relaxed))
     }
 
     /// Whether the color has ever run.

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::atomic::Ordering;
 use vermeil_queue::{Cores, ReadyQueue};
-use vermeil_sched::{CoreIndex, Ready, ReadySlot, Stolen};
+use vermeil_sched::{ClassIndex, CoreIndex, Ready, ReadySlot, Stolen};
 
 impl Cores for RuntimeShared {
     type Meta = ColorMeta;
@@ -40,7 +40,7 @@ impl Cores for RuntimeShared {
         ready.post(name, entries);
         let (of, now_ns) = match self.settings.divides {
             true => (self.handlers.class(color.meta.handler()), self.clock.now_ns()),
-            false => Default::default(),
+            false => (ClassIndex::by_length(color.meta.length().is_long()), 0),
         };
         let noted = ready.next_slot();
         color.meta.slot.store(noted.0, Ordering::Relaxed);

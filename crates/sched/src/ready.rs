@@ -4,10 +4,13 @@
 //! Two orders behind one interface. [`ReadyOrder::Colors`] is Mely's: a core-queue links the
 //! colors, and a stealing-queue links the worthy colors by worth class. Every step is O(1). If
 //! handlers have classes ([`crate::Class`]), each class has a core-queue, and [`ClassShares`]
-//! selects the next. [`ReadyOrder::Events`] is Libasync-SMP's: one entry per event in a single
-//! queue, and a thief scans the queue from the front. Pure data: a queue that threads share needs a
-//! lock. A token is any value that represents the right to run a color; a queue holds at most one
-//! token of a color. Tested in `ready/tests.rs` against a plain model.
+//! selects the next. Without classes, colors with long events ([`crate::LONG_EVENT_NS`]) have a
+//! core-queue of their own behind the short ones, which delays no short event by more than one long
+//! event and leaves long events half of the time. [`ReadyOrder::Events`] is Libasync-SMP's: one
+//! entry per event in a single queue, and a thief scans the queue from the front. Pure data: a
+//! queue that threads share needs a lock. A token is any value that represents the right to run a
+//! color; a queue holds at most one token of a color. Tested in `ready/tests.rs` against a plain
+//! model.
 
 mod batch_wait;
 mod colors;
@@ -143,7 +146,8 @@ impl<T> Ready<T> {
         self.push_in(color, token, class, ClassIndex::default(), 0)
     }
 
-    /// As [`push`](Self::push), at the tail of handler class `of`; the color waits since `now_ns`.
+    /// As [`push`](Self::push), at the tail of handler class `of`, or without classes of the short
+    /// or the [long](ClassIndex::LONG) colors; the color waits since `now_ns`.
     pub fn push_in(
         &mut self,
         color: u64,
@@ -191,6 +195,11 @@ impl<T> Ready<T> {
 
     /// Takes the owner's next color: the oldest of the class that is due.
     pub fn pop_at(&mut self, now_ns: u64) -> Option<T> {
+        self.pop_with(|| now_ns)
+    }
+
+    /// As [`pop_at`](Self::pop_at), with a clock that is read only if the choice depends on it.
+    pub fn pop_with(&mut self, now_ns: impl FnOnce() -> u64) -> Option<T> {
         match &mut self.queue {
             ReadyKind::Colors(colors) => colors.pop(now_ns),
             ReadyKind::Events(events) => events.pop(),

@@ -24,6 +24,17 @@ const FINENESS: u128 = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassIndex(pub u8);
 
+impl ClassIndex {
+    /// In a ready queue without classes: the colors whose last timed event was long.
+    pub const LONG: Self = Self(1);
+
+    /// In a ready queue without classes: the part of the queue for a color.
+    #[inline]
+    pub fn by_length(is_long: bool) -> Self {
+        if is_long { Self::LONG } else { Self::default() }
+    }
+}
+
 /// A class of handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {

@@ -28,7 +28,10 @@ impl Core {
     fn next_color(&self) -> Option<RuntimeToken> {
         let spent_ns = self.times.spent_ns.take();
         if !self.shared.settings.divides {
-            return self.mine().ready.with(|ready| ready.pop());
+            return self.mine().ready.with(|ready| {
+                ready.charge(spent_ns);
+                ready.pop_with(|| self.shared.clock.now_ns())
+            });
         }
         let now_ns = self.shared.clock.now_ns();
         self.mine().ready.with(|ready| {
@@ -257,7 +260,9 @@ impl Core {
         // long as the last.
         let expected_ns = if stealing { color.worth_ns() } else { self.times.took_ns.get() };
         let sampled = (learns || noting.is_on()) && self.measures.learner.borrow_mut().times(expected_ns);
-        let events = sampled || noting.is_complete() || learns && came_from.is_some() || tries;
+        // A long color is timed until an event is short again, because its class depends on that.
+        let is_told = learns && (came_from.is_some() || color.meta.length().is_long());
+        let events = sampled || noting.is_complete() || is_told || tries;
         Timing { events, expected_ns }
     }
 
@@ -284,6 +289,9 @@ impl Core {
             let (interrupted, asked) =
                 self.measures.perf_counters.is_interrupted(now_ns, sample.run_ns, expected_ns);
             sample.interrupted = interrupted;
+            if !interrupted && shared.settings.stealing == Stealing::Learned {
+                color.meta.has_run_for(sample.run_ns);
+            }
             let published = shared.handlers.published(handler);
             learner.observe(handler, sample, after, published, |handler| shared.handlers.cost_hint(handler));
             self.count_run(handler, Some(sample));

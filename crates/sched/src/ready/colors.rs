@@ -28,10 +28,32 @@ pub(super) struct ReadyColors<T> {
     shares: Option<Box<ClassShares>>,
     /// Class of the color that the owner took last.
     running: ClassIndex,
+    /// When long colors run although short ones wait; unused with classes.
+    long_turns: LongTurns,
     stealing_queue: [ListEnds; QueuedClass::COUNT],
     /// Bit `i`: class `i` has a color.
     classes: u8,
     stealable: usize,
+}
+
+/// The turn of the next long color.
+#[derive(Debug, Default)]
+struct LongTurns {
+    /// Duration of the last long color, until a later choice has used it.
+    took_ns: u64,
+    /// Until then short colors go first: for as long as the last long color took, so either kind
+    /// has half of the time if both always wait.
+    due_ns: u64,
+}
+
+impl LongTurns {
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        let took_ns = std::mem::take(&mut self.took_ns);
+        if took_ns > 0 {
+            self.due_ns = now_ns.saturating_add(took_ns);
+        }
+        now_ns >= self.due_ns
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +73,7 @@ impl<T> ReadyColors<T> {
             core_queues: [empty; CLASSES_MAX],
             shares: shares.map(Box::new),
             running: ClassIndex::default(),
+            long_turns: LongTurns::default(),
             stealing_queue: [empty; QueuedClass::COUNT],
             classes: 0,
             stealable: 0,
@@ -85,24 +108,32 @@ impl<T> ReadyColors<T> {
         self.nodes[slot.0].steal_class = Some(steal_class);
     }
 
-    pub(super) fn pop(&mut self, now_ns: u64) -> Option<T> {
+    pub(super) fn pop(&mut self, now_ns: impl FnOnce() -> u64) -> Option<T> {
         self.running = self.choose(now_ns)?;
         let first = self.core_queues[usize::from(self.running.0)].first;
         if first == NONE { None } else { self.take(first) }
     }
 
-    fn choose(&mut self, now_ns: u64) -> Option<ClassIndex> {
+    fn choose(&mut self, now_ns: impl FnOnce() -> u64) -> Option<ClassIndex> {
         let (queues, nodes) = (&self.core_queues, &self.nodes);
-        let Some(shares) = &mut self.shares else { return Some(ClassIndex::default()) };
-        shares.choose(now_ns, |of| {
+        let Some(shares) = &mut self.shares else {
+            let [short, long] = [ClassIndex::default(), ClassIndex::LONG];
+            let waits = |of: ClassIndex| queues[usize::from(of.0)].first != NONE;
+            // The clock is read only if both kinds wait.
+            let is_long = waits(long) && (!waits(short) || self.long_turns.is_due(now_ns()));
+            return Some(if is_long { long } else { short });
+        };
+        shares.choose(now_ns(), |of| {
             let first = queues[usize::from(of.0)].first;
             (first != NONE).then(|| nodes.since_ns(first))
         })
     }
 
     pub(super) fn charge(&mut self, ns: u64) {
-        if let Some(shares) = &mut self.shares {
-            shares.charge(self.running, ns);
+        match &mut self.shares {
+            Some(shares) => shares.charge(self.running, ns),
+            None if self.running == ClassIndex::LONG => self.long_turns.took_ns = ns,
+            None => {}
         }
     }
 

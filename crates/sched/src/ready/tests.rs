@@ -247,3 +247,30 @@ fn classes_have_their_turns_and_keep_their_order() {
     assert!(ran.iter().all(|ran| ran.is_sorted()), "oldest first within a class");
     assert_eq!((ready.len(), ready.steal(|_| true)), (20, None));
 }
+
+#[test]
+fn short_colors_pass_long_colors_that_keep_half_of_the_time() {
+    let mut ready = Ready::new(ReadyOrder::Colors);
+    let push = |ready: &mut Ready<u64>, color, is_long| {
+        ready.push_in(color, color, None, ClassIndex::by_length(is_long), 0);
+    };
+    for color in 0..4 {
+        push(&mut ready, color, true);
+    }
+    // Without short colors the order is that of arrival, and the clock is not read.
+    assert_eq!(ready.pop_with(|| unreachable!("one kind waits")), Some(0));
+    let (mut now_ns, mut long_ns) = (2_000, 2_000);
+    ready.charge(2_000);
+    // Short colors of 100 ns always wait.
+    let mut number = 100;
+    while ready.len() > 0 && now_ns < 14_000 {
+        push(&mut ready, number, false);
+        number += 1;
+        let color = ready.pop_at(now_ns).expect("something waits");
+        let took_ns = if color < 100 { 2_000 } else { 100 };
+        ready.charge(took_ns);
+        (now_ns, long_ns) = (now_ns + took_ns, long_ns + if color < 100 { took_ns } else { 0 });
+    }
+    // A long color of 2,000 ns ran after 2,000 ns of short ones, three times.
+    assert_eq!((long_ns, now_ns), (8_000, 14_000));
+}

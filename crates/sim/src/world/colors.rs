@@ -5,7 +5,7 @@
 //! stores of colors and events, and the sums. Leaves out the moves of tokens (`ready.rs`).
 //! `check.rs` checks this from outside.
 
-use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RemoteWakeStreak};
+use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RecentLength, RemoteWakeStreak};
 
 /// No event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -69,6 +69,8 @@ pub(crate) struct SimColor {
     /// Queued events that came with a steal, whose run time counts as stolen.
     pub(crate) stolen: u32,
     pub(crate) len: u32,
+    /// The longest recent timed event.
+    pub(crate) length: RecentLength,
     /// Number of users: requests, clients, the workload. An empty color without users ends.
     pub(crate) users: u32,
     first: u32,
@@ -114,6 +116,7 @@ impl SimColors {
             worth_ns: 0,
             stolen: 0,
             len: 0,
+            length: RecentLength::default(),
             users: 1,
             first: NONE,
             last_event: NONE,

@@ -243,7 +243,7 @@ impl<W: Watch> World<W> {
             self.lock(by, target, 0, at_ns);
         }
         let (number, class) = (self.colors.color(color).number, self.class_of(color));
-        let of = self.handlers_class(color);
+        let of = self.queue_class(color);
         let slot = self.core(target).queue.ready.push_in(number, color, class, of, *at_ns);
         self.gauge(target);
         self.core(target).queue.waiting_events += u64::from(self.colors.color(color).len);
@@ -251,8 +251,13 @@ impl<W: Watch> World<W> {
         target
     }
 
-    /// The class of the handler whose event was posted last to a color with events.
-    pub(super) fn handlers_class(&self, color: u32) -> ClassIndex {
+    /// The part of the ready queue for a color with events: the class of the handler whose event
+    /// was posted last, or without classes, if costs are learned, the long or the short colors.
+    pub(super) fn queue_class(&self, color: u32) -> ClassIndex {
+        if self.given.program.classes.is_empty() {
+            let learns = self.thieves.stealing == Stealing::Learned;
+            return ClassIndex::by_length(learns && self.colors.color(color).length.is_long());
+        }
         self.given.program.handlers[usize::from(self.colors.last_handler(color))].class
     }
 

@@ -287,7 +287,7 @@ impl<W: Watch> World<W> {
         taken.moved_ns = Some(began_ns);
         taken.stolen = taken.len;
         let (number, len) = (taken.number, u64::from(taken.len));
-        let (class, of) = (self.class_of(color), self.handlers_class(color));
+        let (class, of) = (self.class_of(color), self.queue_class(color));
         let state = self.core(thief);
         state.queue.ready.post(number, entries);
         state.queue.entries += entries;

@@ -224,6 +224,8 @@ impl<W: Watch> World<W> {
         if timed {
             *at_ns += TIMING_NS;
             self.placing.learned.observe(core, handler, sample, after);
+            let length = &mut self.colors.color_mut(running.color).length;
+            *length = length.after(run_ns);
         }
         self.count_run(core, handler, timed.then_some(sample));
     }
