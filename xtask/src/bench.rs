@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, cgi, php, tail, compression, tls, load and find-max: seconds under load of
-    /// each run; tenths count. Default: the bench's own default.
+    /// Of bench serve, app, cgi, php, tail, compression, tls, load and find-max: seconds under load
+    /// of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -58,6 +58,9 @@ pub(crate) enum BenchName {
     Serve,
     /// Every program under every policy of the runtime, beside tokio, smol and rayon.
     Runtime,
+    /// One axum program on Vermeil and on tokio, on two cores: skewed connections, and short
+    /// requests beside long ones.
+    App,
     /// The cost of starting a program from a large process, and of CGI in whole servers.
     Cgi,
     /// The cost of passing a request to PHP, beside nginx and Apache on the same pool.
@@ -89,9 +92,10 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Serve,
         Self::Runtime,
+        Self::App,
         Self::Cgi,
         Self::Php,
         Self::Tail,
@@ -110,6 +114,7 @@ impl BenchName {
         match self {
             Self::Serve => "bench serve, smoke",
             Self::Runtime => "bench runtime, smoke",
+            Self::App => "bench app, smoke",
             Self::Cgi => "bench cgi, smoke",
             Self::Php => "bench php, smoke",
             Self::Tail => "bench tail, smoke",

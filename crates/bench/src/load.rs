@@ -10,6 +10,7 @@
 
 pub mod injectors;
 mod report;
+pub(crate) mod steady;
 pub mod users;
 
 use std::fs;

@@ -7,7 +7,8 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail, tls,
+    BenchResult as Measured, app, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail,
+    tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -31,6 +32,7 @@ impl Plain {
     pub(super) fn of(name: BenchName) -> Option<Self> {
         let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
             BenchName::Serve | BenchName::Runtime => return None,
+            BenchName::App => (app::ROUNDS, app::DURATION, app::run, |o, s| app::smoke(o, s).map(Some)),
             BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
             BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
             BenchName::Tail => (tail::ROUNDS, tail::DURATION, tail::run, |o, s| tail::smoke(o, s).map(Some)),

@@ -3,18 +3,17 @@
 //! Requests arrive at a steady rate, independently of answers, so a request that waits behind a
 //! handshake counts with its whole wait. The loads share the cpus with the server.
 
-use std::process::{Child, Command, Stdio};
-
-use vermeil_load::report::Record;
+use std::process::Command;
 
 use super::cost::FILES;
-use super::injector::{load_on, record, url};
+use super::injector::{load_on, url};
 use super::keys::KeyKind;
 use super::servers::{StartedServer, TlsServer};
 use super::{TlsBench, push, wrong_load};
+use crate::BenchResult;
+use crate::load::steady::{OtherClients, record_of};
 use crate::network::Spread;
 use crate::points::Points;
-use crate::{BenchError, BenchResult};
 
 /// Requests a second: a small part of two cpus, so that waits come from handshakes and not from
 /// other requests.
@@ -70,9 +69,9 @@ fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mu
     let started = server.start(bench, besides.key(), Spread::AllCpus)?;
     let others = match besides {
         Besides::Alone => None,
-        Besides::Handshakes(_) => Some(OtherClients::begin(bench, &started)?),
+        Besides::Handshakes(_) => Some(OtherClients::begin(&mut handshakes(bench, &started))?),
     };
-    let requests = record(&mut requests(bench, &started))?;
+    let requests = record_of(&mut requests(bench, &started))?;
     let handshakes = others.map(OtherClients::end).transpose()?;
     for record in [Some(&requests), handshakes.as_ref()].into_iter().flatten() {
         if record.failed > 0 || record.good == 0 {
@@ -106,38 +105,10 @@ fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
     command
 }
 
-/// Clients that make full handshakes until they are stopped.
-struct OtherClients(Option<Child>);
-
-impl OtherClients {
-    fn begin(bench: &TlsBench<'_>, started: &StartedServer) -> BenchResult<Self> {
-        let mut command = load_on(bench, bench.cpus.server);
-        command.args(["--no-keepalive", "--rate", &format!("constant:{HANDSHAKES_PER_S}"), "-d", "10m"]);
-        command.arg(url(started.address, FILES[0].0));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Ok(Self(Some(command.spawn().map_err(BenchError::thing("run", "vermeil load"))?)))
-    }
-
-    /// Interrupts the clients, and returns their record.
-    fn end(mut self) -> BenchResult<Record> {
-        let child = self.0.take().expect("ended once");
-        // The child is not yet waited for, so the id is valid.
-        let _ended_already = rustix::process::kill_process(
-            rustix::process::Pid::from_child(&child),
-            rustix::process::Signal::INT,
-        );
-        let output = child.wait_with_output().map_err(BenchError::thing("wait for", "vermeil load"))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        Record::from_json(&said).map_err(|problem| BenchError::form("vermeil load", problem))
-    }
-}
-
-impl Drop for OtherClients {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            // The process may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Clients that make full handshakes at a steady rate.
+fn handshakes(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
+    let mut command = load_on(bench, bench.cpus.server);
+    command.args(["--no-keepalive", "--rate", &format!("constant:{HANDSHAKES_PER_S}"), "-d", "10m"]);
+    command.arg(url(started.address, FILES[0].0));
+    command
 }

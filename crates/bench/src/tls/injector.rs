@@ -7,7 +7,7 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use super::TlsBench;
-use crate::load::injectors::said_by;
+use crate::load::steady::record_of;
 use crate::load::{only, vermeil_load};
 use crate::{BenchError, BenchResult};
 
@@ -57,7 +57,7 @@ impl TlsLoad {
             Handshakes::Resumed => &["--no-keepalive", "--resume"],
         });
         command.arg("--insecure").arg(url(address, self.file.0));
-        let record = record(&mut command)?;
+        let record = record_of(&mut command)?;
         let resumed_each = if bench.is_full() { RESUMED_EACH } else { 1 };
         self.check(&record, resumed_each).map_err(|problem| BenchError::form("vermeil load", problem))?;
         Ok(record)
@@ -83,13 +83,6 @@ impl TlsLoad {
         };
         if fits { Ok(()) } else { Err(format!("{full} full and {resumed} resumed handshakes")) }
     }
-}
-
-/// Runs a command of the load, and reads its record.
-pub(super) fn record(command: &mut Command) -> BenchResult<Record> {
-    // 5: the injector was the limit, which changes no cpu time of the server.
-    let said = said_by(command, &[0, 5])?;
-    Record::from_json(&said).map_err(|problem| BenchError::form("vermeil load", problem))
 }
 
 /// A request's address.
