@@ -108,7 +108,7 @@ impl ColorMeta {
         self.affinity = new(&self.affinity);
     }
 
-    /// The door of the color, if the color has a bound.
+    /// The bound of the color, if the color has a bound.
     #[inline]
     pub(crate) fn bounded(&self) -> Option<&Arc<Bounded>> {
         if let Affinity::Bounded(bounded) = &self.affinity { Some(bounded) } else { None }

@@ -104,7 +104,7 @@ pub(crate) enum Begins {
     Freely,
     /// The event has a permit, which the caller returns.
     WithPermit,
-    /// The event has no slot, and must wait.
+    /// The event has no permit yet, and must wait.
     NotYet,
 }
 
