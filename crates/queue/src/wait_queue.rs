@@ -2,9 +2,9 @@
 //!
 //! A waiter joins with a waker, a token or other data, and gets a ticket. The holder of the lock
 //! around the queue removes the first waiter to grant the wait. A ticket that the queue no longer
-//! knows was granted. Plain data without a lock: `fair_semaphore.rs` has the usual lock. A resource whose
-//! count is no plain number of permits keeps a lock of its own (`runtime/src/capacity.rs`, and the
-//! server's `php/pool.rs`). Tested through these files.
+//! knows was granted. Plain data without a lock: `fair_semaphore.rs` has the usual lock. A resource
+//! whose count is no plain number of permits keeps a lock of its own (`runtime/src/capacity.rs`,
+//! and the server's `php/pool.rs`). Tested through these files.
 
 use std::{collections::BTreeMap, mem};
 

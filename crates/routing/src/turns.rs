@@ -3,9 +3,10 @@
 //!
 //! Three fair semaphores in a row decide: the permits of the host, the front of the host, and the
 //! permits of all hosts. Only the request at the front of its host waits for a permit of all hosts.
-//! So waiting hosts take turns, however many requests each has. A flooded host fills only its own bound and queue, and delays other hosts by one program
-//! at most. The lock around the table of hosts is no bottleneck, because a program costs a thousand
-//! times as much as the lock. Tested in `turns/tests.rs`.
+//! So waiting hosts take turns, however many requests each has. A flooded host fills only its own
+//! bound and queue, and delays other hosts by one program at most. The lock around the table of
+//! hosts is no bottleneck, because a program costs a thousand times as much as the lock. Tested in
+//! `turns/tests.rs`.
 
 use std::{
     collections::HashMap,

@@ -19,11 +19,11 @@ pub(crate) struct Response {
 pub(crate) struct TestHead {
     status: u16,
     fields: Vec<(String, String)>,
-    framing: Framing,
+    framing: TestFraming,
 }
 
 /// The framing of a content (RFC 9112, section 6).
-enum Framing {
+enum TestFraming {
     /// As many bytes.
     Bytes(usize),
     /// Chunks, as a program's output whose length the server did not know in time.
@@ -50,8 +50,8 @@ impl TestHead {
     #[track_caller]
     pub(crate) fn content(&self, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         match self.framing {
-            Framing::Bytes(count) => Some((bytes.get(..count)?.to_vec(), count)),
-            Framing::Chunks => dechunked(bytes),
+            TestFraming::Bytes(count) => Some((bytes.get(..count)?.to_vec(), count)),
+            TestFraming::Chunks => dechunked(bytes),
         }
     }
 
@@ -77,7 +77,7 @@ fn field(line: &str) -> (String, String) {
 }
 
 #[track_caller]
-fn framing(status: u16, fields: &[(String, String)], content: ExpectedContent) -> Framing {
+fn framing(status: u16, fields: &[(String, String)], content: ExpectedContent) -> TestFraming {
     let mut names: Vec<_> = fields.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     // Each cookie has a field of its own (RFC 6265, section 3).
@@ -91,12 +91,12 @@ fn framing(status: u16, fields: &[(String, String)], content: ExpectedContent) -
     assert!(coding.is_none_or(|coding| coding == "chunked" && !has_none), "{fields:?}");
     assert_eq!(length.is_none(), has_none || coding.is_some(), "Content-Length of {status}: {fields:?}");
     match (length, content) {
-        (_, ExpectedContent::Omitted) => Framing::Bytes(0),
+        (_, ExpectedContent::Omitted) => TestFraming::Bytes(0),
         (Some(length), ExpectedContent::Follows) => {
-            Framing::Bytes(length.parse().expect("a number of bytes"))
+            TestFraming::Bytes(length.parse().expect("a number of bytes"))
         }
-        (None, ExpectedContent::Follows) if has_none => Framing::Bytes(0),
-        (None, ExpectedContent::Follows) => Framing::Chunks,
+        (None, ExpectedContent::Follows) if has_none => TestFraming::Bytes(0),
+        (None, ExpectedContent::Follows) => TestFraming::Chunks,
     }
 }
 
