@@ -301,7 +301,7 @@ fn routed(
         },
         Action::Rewrite { to } => {
             let name = local.hosts.hosts().host(host).name;
-            let path = Path { host: request.host.or(name), decoded, query: request.target.query };
+            let path = asked_path(name, request, decoded, head);
             match to.target(route, &path) {
                 Some(target) => {
                     let routes_from = u32::try_from(number).expect("a file has fewer routes") + 1;
@@ -342,7 +342,7 @@ pub(crate) fn by_route(
     }
     match &route.action {
         Action::Redirect { to, status } => {
-            let location = location(to, route, name, request, decoded);
+            let location = location(to, route, &asked_path(name, request, decoded, head));
             redirect_by_route(local, *status, location, head, out)
         }
         Action::Status | Action::Metrics | Action::Ready if !reads(request.method) => {
@@ -359,19 +359,23 @@ pub(crate) fn by_route(
     }
 }
 
+/// The parts of `request` for the target of a route.
+fn asked_path<'a>(
+    name: Option<&'a [u8]>,
+    request: &Request<'a>,
+    decoded: &'a [u8],
+    head: AnswerHead,
+) -> Path<'a> {
+    // HTTP/1.0 need not name the host.
+    let host = request.host.or(name);
+    Path { scheme: head.visitor.scheme, host, decoded, query: request.target.query }
+}
+
 /// The `Location` line of `route`. `None` if the template needs a host name and the request has
 /// none.
-fn location(
-    to: &TextTemplate,
-    route: &Route,
-    name: Option<&[u8]>,
-    request: &Request<'_>,
-    decoded: &[u8],
-) -> Option<Vec<u8>> {
-    // HTTP/1.0 need not name the host.
-    let path = Path { host: request.host.or(name), decoded, query: request.target.query };
+fn location(to: &TextTemplate, route: &Route, path: &Path<'_>) -> Option<Vec<u8>> {
     let mut line = b"Location: ".to_vec();
-    to.write(route, &path, &mut line)?;
+    to.write(route, path, &mut line)?;
     line.extend_from_slice(b"\r\n");
     Some(line)
 }

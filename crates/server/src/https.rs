@@ -9,7 +9,7 @@ use crate::{
     pages::page,
 };
 use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
-use vermeil_routing::hosts::{HostId, Hosts};
+use vermeil_routing::hosts::{HostId, Hosts, without_port};
 use vermeil_settings::tls::HttpsUse;
 
 /// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).
@@ -66,13 +66,6 @@ pub(crate) fn refused_client(hosts: &Hosts, host: HostId, visitor: Visitor) -> O
         // A proxy that is believed may say HTTPS, but this server has seen no certificate.
         ClientCheck::Plain => hosts.requires_certificate(host).then_some(Status::Forbidden),
     }
-}
-
-/// The name of a valid host, without its port.
-fn without_port(host: &[u8]) -> &[u8] {
-    let address_end = host.iter().position(|&byte| byte == b']').map_or(0, |at| at + 1);
-    let colon = host[address_end..].iter().position(|&byte| byte == b':');
-    &host[..colon.map_or(host.len(), |at| address_end + at)]
 }
 
 /// Whether an answer tells the browser to use HTTPS alone. Browsers ignore the order over HTTP.

@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 on_usual!(
     first_matching_route_decides,
     conditions_that_fail_pass_the_route_over,
+    redirect_names_scheme_and_host_of_the_request,
     rewrite_keeps_the_address_for_programs,
     program_behind_a_rewrite_gets_its_content,
     rewritten_path_passes_no_guard,
@@ -92,6 +93,53 @@ fn first_matching_route_decides(io: Io) {
     assert_eq!(client.get("/short/8").status, 404);
     let json = client.get("/json");
     assert_eq!((json.field("content-type"), json.text()), ("application/json", "{}"));
+    server.stops_clean();
+}
+
+fn redirect_names_scheme_and_host_of_the_request(io: Io) {
+    let site = TestSite::new();
+    site.write("a.txt", b"file");
+    let server = TestServer::configured(
+        io,
+        &site,
+        r#"
+        [proxies]
+        from = ["127.0.0.1", "::1"]
+        [[host]]
+        root = "site"
+        [[host.route]]
+        prefix = "/port"
+        action = "redirect"
+        to = "{scheme}://{name}:8443{rest}{query}"
+        [[host.route]]
+        prefix = "/same"
+        action = "redirect"
+        to = "{scheme}://{host}{rest}"
+        [[host.route]]
+        prefix = "/as"
+        action = "rewrite"
+        to = "/again?scheme={scheme}&name={name}"
+        [[host.route]]
+        path = "/again"
+        action = "redirect"
+        to = "/seen{query}"
+        "#,
+    );
+    let mut client = server.client();
+    for (host, target, forwarded, location) in [
+        ("a.example", "/port/x?q=1", "http", "http://a.example:8443/x?q=1"),
+        ("a.example:80", "/port/x", "https", "https://a.example:8443/x"),
+        ("[2001:db8::1]:80", "/port", "https", "https://[2001:db8::1]:8443/"),
+        ("[2001:db8::1]", "/port/%0D%0Ax", "https", "https://[2001:db8::1]:8443/%0D%0Ax"),
+        ("[2001:db8::1]:80", "/same/x", "http", "http://[2001:db8::1]:80/x"),
+        ("a.example:80", "/as/x", "https", "/seen?scheme=https&name=a.example"),
+    ] {
+        let fields = [format!("Host: {host}"), format!("X-Forwarded-Proto: {forwarded}")];
+        let head = format!("GET {target} HTTP/1.1\r\n{}\r\n\r\n", fields.join("\r\n"));
+        client.send(head.as_bytes());
+        let answer = client.read(ExpectedContent::Follows);
+        assert_eq!((answer.status, answer.field("location")), (301, location), "{host} {target}");
+    }
     server.stops_clean();
 }
 

@@ -473,10 +473,12 @@ table! {
         /// on.
         action: ActionWord,
         /// For `redirect` and `rewrite`: the target, a path or an address; for `rewrite` a path.
-        /// `{host}`, `{path}`, `{rest}` and `{query}` stand for the parts of the request, `{1}` to
-        /// `{9}` for the groups of `pattern`. `{rest}` is the path after the prefix, with the slash
-        /// between both unless a slash stands before `{rest}`. `{query}` includes the question
-        /// mark, if the request has a query. `{host}` includes the port, if the request has a port.
+        /// `{scheme}`, `{host}`, `{name}`, `{path}`, `{rest}` and `{query}` stand for the parts of
+        /// the request, `{1}` to `{9}` for the groups of `pattern`. `{scheme}` is `http` or
+        /// `https`, also as a believed proxy says. `{host}` includes the port, if the request has a
+        /// port; `{name}` is the host without it. `{rest}` is the path after the prefix, with the
+        /// slash between both unless a slash stands before `{rest}`. `{query}` includes the
+        /// question mark, if the request has a query.
         /// For an HTTP/1.0 client that names no host, `{host}` is the first of `names` that is not
         /// a wildcard. `prefix = "/"` and `to = "https://new.example{rest}{query}"` move a whole
         /// host.

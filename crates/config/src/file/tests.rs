@@ -517,8 +517,8 @@ fn conflicting_keys_are_refused() {
         ),
         (
             "[[host]]\n[[host.route]]\naction = \"redirect\"\nto = \"/{pth}\"\n",
-            "v.toml:4:6: host.route.to: \"/{pth}\": `{pth}` stands for nothing; {host}, {path}, {rest}, {query} and the \
-             groups of a pattern, such as {1}, do",
+            "v.toml:4:6: host.route.to: \"/{pth}\": `{pth}` stands for nothing; {scheme}, {host}, {name}, {path}, {rest}, \
+             {query} and the groups of a pattern, such as {1}, do",
         ),
         (
             "[[host]]\n[[host.route]]\nprefix = \"/a/../b\"\naction = \"files\"\n",

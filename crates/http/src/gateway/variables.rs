@@ -26,7 +26,8 @@ pub enum ClientScheme {
 }
 
 impl ClientScheme {
-    fn name(self) -> &'static [u8] {
+    /// The scheme in an address.
+    pub fn name(self) -> &'static [u8] {
         match self {
             Self::Http => b"http",
             Self::Https => b"https",

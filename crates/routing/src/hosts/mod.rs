@@ -34,7 +34,7 @@ pub use pattern::{PatternError, TextPattern};
 
 pub use candidate::{Candidate, CandidateError};
 pub use guard::{Guard, Realm};
-pub use name::{HostName, NAME_BYTES_MAX, NameError};
+pub use name::{HostName, NAME_BYTES_MAX, NameError, without_port};
 pub use network::{Network, NetworkError};
 pub use proxies::TrustedProxies;
 pub use route::{Action, Path, Route, TemplateError, TextTemplate};

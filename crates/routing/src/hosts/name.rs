@@ -117,3 +117,10 @@ pub(super) fn normalised<'b>(host: &[u8], buffer: &'b mut Buffer) -> Option<&'b 
     normalised.make_ascii_lowercase();
     Some(normalised)
 }
+
+/// The name of a valid host, without its port.
+pub fn without_port(host: &[u8]) -> &[u8] {
+    let address_end = host.iter().position(|&byte| byte == b']').map_or(0, |at| at + 1);
+    let colon = host[address_end..].iter().position(|&byte| byte == b':');
+    &host[..colon.map_or(host.len(), |at| address_end + at)]
+}

@@ -3,13 +3,16 @@
 //! Routes match decoded paths, so no spelling of a path gets around a route. Other modules give the
 //! answer. Tested in `tests.rs`.
 
-use super::{AnswerRules, Asked, Candidate, Conditions, Guard, HostId, Network, TextPattern};
+use super::{
+    AnswerRules, Asked, Candidate, Conditions, Guard, HostId, Network, TextPattern, name::without_port,
+};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 use vermeil_address::Client;
 use vermeil_files::{has_segment, rest};
 use vermeil_http::{
     Status,
+    gateway::ClientScheme,
     path::{escaped, percent_encode_path},
 };
 
@@ -86,6 +89,8 @@ pub enum Action {
 /// The parts of a request that a redirect may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
+    /// The scheme by which the client asked. A believed proxy may name the scheme.
+    pub scheme: ClientScheme,
     /// `Host` as received, or a name of the request's host. `None` for HTTP/1.0 without `Host` if
     /// the host has no name.
     pub host: Option<&'a [u8]>,
@@ -147,7 +152,11 @@ pub struct TextTemplate(Box<[PathPart]>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PathPart {
     Text(Box<str>),
+    Scheme,
+    /// With the port.
     Host,
+    /// The host without the port.
+    Name,
     Path,
     Rest,
     Query,
@@ -159,15 +168,21 @@ enum PathPart {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The target depends on the request, is a relative path or has another scheme.
-    #[error("write a path that begins with one slash, or an address that begins with http:// or https://")]
+    #[error(
+        "write a path that begins with one slash, or an address that begins with http://, https:// or {{scheme}}://"
+    )]
     Start,
     /// Braces that do not match, or an unknown placeholder.
     #[error(
-        "`{{{0}` stands for nothing; {{host}}, {{path}}, {{rest}}, {{query}} and the groups of a pattern, such as {{1}}, do"
+        "`{{{0}` stands for nothing; {{scheme}}, {{host}}, {{name}}, {{path}}, {{rest}}, {{query}} and the groups of a \
+         pattern, such as {{1}}, do"
     )]
     Place(String),
     /// The host name is invalid, or a part of the request would continue the name.
-    #[error("write the whole name of a host before the path, such as https://new.example{{rest}}")]
+    #[error(
+        "write the whole name of a host before the path, such as https://new.example{{rest}}; {{name}} is the host without \
+         its port"
+    )]
     Host,
     /// A character that no address has.
     #[error("{0:?} cannot stand in an address; write it percent-encoded")]
@@ -191,7 +206,9 @@ impl FromStr for TextTemplate {
                 return Err(TemplateError::Place(after.to_owned()));
             };
             parts.push(match word {
+                "scheme" => PathPart::Scheme,
                 "host" => PathPart::Host,
+                "name" => PathPart::Name,
                 "path" => PathPart::Path,
                 "rest" => PathPart::Rest,
                 "query" => PathPart::Query,
@@ -206,7 +223,10 @@ impl FromStr for TextTemplate {
         let has_group = |text: &str| (1..=GROUPS_MAX).any(|group| text.contains(&format!("{{{group}}}")));
         let names_group =
             |address: &str| has_group(address.split(['/', '?', '#']).next().unwrap_or_default());
-        if address.is_some_and(|address| !is_whole(host(address)) || names_group(address)) {
+        // `{host}` may have a port already.
+        let has_two_ports = |address| host(address).contains("{host}:");
+        let is_unfit = |address| !is_whole(host(address)) || names_group(address) || has_two_ports(address);
+        if address.is_some_and(is_unfit) {
             return Err(TemplateError::Host);
         }
         Ok(Self(parts.into()))
@@ -221,7 +241,7 @@ const IN_QUERY: &AsciiSet =
 const GROUPS_MAX: usize = 9;
 
 /// The schemes of an address.
-const SCHEMES: [&str; 2] = ["http://", "https://"];
+const SCHEMES: [&str; 3] = ["http://", "https://", "{scheme}://"];
 
 /// The part of an address, without its scheme, that names the host.
 fn host(address: &str) -> &str {
@@ -258,6 +278,11 @@ fn push_text(parts: &mut Vec<PathPart>, text: &str) -> Result<(), TemplateError>
 }
 
 impl TextTemplate {
+    /// Whether the target depends on the scheme of the request.
+    pub(crate) fn has_scheme(&self) -> bool {
+        self.0.contains(&PathPart::Scheme)
+    }
+
     /// The highest number of a group that the template uses.
     pub fn groups(&self) -> usize {
         let group = |part: &PathPart| if let PathPart::Group(group) = part { *group } else { 0 };
@@ -282,7 +307,9 @@ impl TextTemplate {
         for part in &self.0 {
             match part {
                 PathPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+                PathPart::Scheme => out.extend_from_slice(path.scheme.name()),
                 PathPart::Host => out.extend_from_slice(path.host?),
+                PathPart::Name => out.extend_from_slice(without_port(path.host?)),
                 PathPart::Path => percent_encode_path(path.decoded, out),
                 PathPart::Rest => {
                     let prefix = prefix.unwrap_or_default().as_bytes();
@@ -330,7 +357,9 @@ impl fmt::Display for TextTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
             PathPart::Text(text) => f.write_str(text),
+            PathPart::Scheme => f.write_str("{scheme}"),
             PathPart::Host => f.write_str("{host}"),
+            PathPart::Name => f.write_str("{name}"),
             PathPart::Path => f.write_str("{path}"),
             PathPart::Rest => f.write_str("{rest}"),
             PathPart::Query => f.write_str("{query}"),

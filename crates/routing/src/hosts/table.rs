@@ -764,11 +764,17 @@ impl HostsBuilder {
         let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
         hosts.needs.guards = hosts.hosts.iter().any(|host| host.is_guarded);
         let has_proxies = !hosts.proxies.from.is_empty();
+        let is_for_scheme = |route: &Route| match &route.action {
+            Action::Redirect { to, .. } | Action::Rewrite { to } => to.has_scheme(),
+            _ => false,
+        };
+        let have_schemes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_for_scheme);
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
         hosts.needs.visitor = hosts.secure.ask_clients
             || has_private_routes
             || hosts.needs.guards
             || has_proxies
+            || have_schemes
             || have_redirects
             || !hosts.bound.addrs.is_empty();
         Some(hosts)

@@ -7,6 +7,7 @@ use super::{
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
+use vermeil_http::gateway::ClientScheme;
 
 fn name(text: &str) -> HostName {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -218,6 +219,9 @@ fn redirects_lead_to_target() {
         ("https://new.example{rest}{query}", Some("/"), "/", Some("q"), "https://new.example/?q"),
         ("https://new.example{rest}", Some("/old"), "/old", None, "https://new.example/"),
         ("http://{host}{rest}", Some("/old/"), "/old/x", None, "http://h.example:80/x"),
+        ("{scheme}://{name}:8443{path}", None, "/x", None, "https://h.example:8443/x"),
+        ("{scheme}://www.example{rest}", Some("/old/"), "/old/x", None, "https://www.example/x"),
+        ("/x?by={scheme}&of={name}", None, "/", None, "/x?by=https&of=h.example"),
         ("https://new.example{path}", Some("/"), "/x", None, "https://new.example/x"),
         // The rest keeps the slash at the end of the prefix if the address has no other slash. A
         // query has no slash.
@@ -229,6 +233,7 @@ fn redirects_lead_to_target() {
         let template: TextTemplate = to.parse().unwrap();
         assert_eq!(template.to_string(), to);
         let path = Path {
+            scheme: ClientScheme::Https,
             host: Some(b"h.example:80"),
             decoded: decoded.as_bytes(),
             query: query.map(str::as_bytes),
@@ -246,11 +251,11 @@ fn redirects_lead_to_target() {
         ("/x?t={1}", "/a&admin=1#b", "/x?t=a%26admin%3D1%23b"),
     ] {
         let mut out = Vec::new();
-        let path = Path { host: None, decoded: decoded.as_bytes(), query: None };
+        let path = Path { scheme: ClientScheme::Http, host: None, decoded: decoded.as_bytes(), query: None };
         to.parse::<TextTemplate>().unwrap().write(&route, &path, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
-    let nameless = Path { host: None, decoded: b"/x", query: None };
+    let nameless = Path { scheme: ClientScheme::Http, host: None, decoded: b"/x", query: None };
     for (to, written) in [("https://{host}{path}", false), ("{path}", true)] {
         let template: TextTemplate = to.parse().unwrap();
         let route = Route::new(Action::Files);
@@ -281,6 +286,12 @@ fn redirects_lead_to_target() {
         "https://a.{rest}.example",
         "https://user@{rest}",
         "https://new.example:{rest}",
+        "https://{host}:8443{path}",
+        "{scheme}",
+        "{scheme}:/x",
+        "{scheme}://{path}",
+        "{scheme}//new.example",
+        "/{schema}",
     ] {
         assert!(wrong.parse::<TextTemplate>().is_err(), "{wrong}");
     }

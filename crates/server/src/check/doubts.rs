@@ -8,6 +8,7 @@ use percent_encoding::percent_decode;
 use std::{fs, io, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
 use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_files::rest;
+use vermeil_http::gateway::ClientScheme;
 use vermeil_routing::hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate};
 use vermeil_settings::php::PhpSource;
 
@@ -96,9 +97,10 @@ fn target_here(
     let name = hosts.all_names().find(|(host, _)| *host == id).map(|(_, name)| name);
     let name = name.filter(|name| !name.starts_with('*')).unwrap_or_else(|| "localhost".to_owned());
     let mut target = Vec::new();
-    to.write(route, &Path { host: Some(name.as_bytes()), decoded, query: None }, &mut target)?;
     let secure = options.tls.listen.len();
     let has_http = secure < options.listen.len();
+    let scheme = if has_http { ClientScheme::Http } else { ClientScheme::Https };
+    to.write(route, &Path { scheme, host: Some(name.as_bytes()), decoded, query: None }, &mut target)?;
     let address = match (target.strip_prefix(b"http://"), target.strip_prefix(b"https://")) {
         (Some(address), _) if has_http => Some(address),
         // A proxy in front may speak HTTPS, so only a server without HTTP certainly answers.

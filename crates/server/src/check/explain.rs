@@ -9,7 +9,7 @@ use crate::gateway::encoded;
 use std::{fmt::Write as _, sync::Arc};
 use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
-use vermeil_http::{ConnectionLimits, ParsedPart, Request, path};
+use vermeil_http::{ConnectionLimits, ParsedPart, Request, gateway::ClientScheme, path};
 use vermeil_io::CacheOnly;
 use vermeil_routing::hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy};
 
@@ -24,6 +24,7 @@ pub struct UnfitUrl(String);
 /// A request that is explained.
 struct Explanation<'o> {
     options: &'o ServeOptions,
+    scheme: ClientScheme,
     host: HostId,
     lines: String,
     cache: CoreCache,
@@ -62,7 +63,8 @@ pub fn explain(options: &ServeOptions, url: &str) -> Result<String, UnfitUrl> {
     };
     let _ = writeln!(lines, "host: {} ({why})", ServePlan::new(options).called(id));
     let cache = CoreCache::new(FileStore::new(StoreOptions::default()));
-    let mut explanation = Explanation { options, host: id, lines, cache };
+    let scheme = if url.starts_with("https:") { ClientScheme::Https } else { ClientScheme::Http };
+    let mut explanation = Explanation { options, scheme, host: id, lines, cache };
     explanation.request(&request, &limits);
     Ok(explanation.lines)
 }
@@ -138,8 +140,12 @@ impl Explanation<'_> {
             }
             let clients = if route.from.is_empty() { "" } else { " for the clients in from; 404 for others" };
             self.say(format_args!("route {} ({place}): matches{clients}", number + 1));
-            let path =
-                RequestPath { host: request.host.or(name), decoded: path, query: request.target.query };
+            let path = RequestPath {
+                scheme: self.scheme,
+                host: request.host.or(name),
+                decoded: path,
+                query: request.target.query,
+            };
             return self.action(asked, route, &path).map(|target| (target, number + 1));
         }
         self.files(asked, path);

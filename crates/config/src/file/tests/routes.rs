@@ -78,6 +78,21 @@ fn wrong_routes_are_refused() {
             "v.toml:4:6: host.route.to: \"https://x.example/\": write a path that begins with a slash",
         ),
         (
+            "action = \"redirect\"\nto = \"/x?by={schema}\"",
+            "v.toml:4:6: host.route.to: \"/x?by={schema}\": `{schema}` stands for nothing; {scheme}, {host}, {name}, {path}, \
+             {rest}, {query} and the groups of a pattern, such as {1}, do",
+        ),
+        (
+            "action = \"redirect\"\nto = \"{scheme}://{host}:8443{path}\"",
+            "v.toml:4:6: host.route.to: \"{scheme}://{host}:8443{path}\": write the whole name of a host before the path, \
+             such as https://new.example{rest}; {name} is the host without its port",
+        ),
+        (
+            "action = \"redirect\"\nto = \"{scheme}:/x\"",
+            "v.toml:4:6: host.route.to: \"{scheme}:/x\": write a path that begins with one slash, or an address that begins \
+             with http://, https:// or {scheme}://",
+        ),
+        (
             "action = \"rewrite\"\nto = \"/{1}\"",
             "v.toml:4:6: host.route.to: \"/{1}\": the route's pattern has 0 groups",
         ),
