@@ -13,6 +13,7 @@ mod control;
 pub mod gateway;
 mod move_policy;
 pub mod php;
+pub mod php_ini;
 mod placement;
 mod take_over;
 pub mod tls;

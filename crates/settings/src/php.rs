@@ -1,6 +1,6 @@
 //! Options of PHP: source, size of the pool, and bounds of the queue.
 
-use crate::User;
+use crate::{User, php_ini::PoolValues};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use vermeil_spawn::NewPrivileges;
 
@@ -138,6 +138,8 @@ pub struct PoolOptions {
     pub idle_stop: Duration,
     /// Whether the pool may gain privileges by executing other programs. Default: no.
     pub new_privileges: NewPrivileges,
+    /// The environment and the php.ini values of the pool.
+    pub values: PoolValues,
 }
 
 impl Default for PoolOptions {
@@ -149,6 +151,7 @@ impl Default for PoolOptions {
             requests_per_child: REQUESTS_PER_CHILD,
             idle_stop: IDLE_STOP,
             new_privileges: NewPrivileges::Refused,
+            values: PoolValues::default(),
         }
     }
 }

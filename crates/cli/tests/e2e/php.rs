@@ -13,6 +13,7 @@ mod crashes;
 mod instances;
 mod load;
 mod operation;
+mod pool_values;
 mod pools;
 mod reload;
 mod routing;

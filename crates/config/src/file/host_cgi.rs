@@ -87,19 +87,26 @@ fn variable(At { value, at }: &At<String>, problems: &mut Problems) -> Option<(S
         wrong("write a name and a value, such as \"LANG=C.UTF-8\"");
         return None;
     };
-    let is_name = |name: &str| {
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && name.starts_with(|first: char| !first.is_ascii_digit())
-    };
-    if !is_name(name) || text.contains('\0') {
-        wrong("a name has letters, digits and underscores, and a value no zero bytes");
+    if let Some(what) = unfit_variable(name) {
+        wrong(what);
         return None;
     }
-    if RESERVED.contains(&name) || RESERVED_STARTS.iter().any(|start| name.starts_with(start)) {
-        wrong("this variable tells a program about its request; choose another name");
+    if text.contains('\0') {
+        wrong("a value has no zero bytes; leave them out");
         return None;
     }
     Some((name.to_owned(), text.to_owned()))
+}
+
+/// Why no operator can choose the variable `name`; `None` for a name that fits.
+pub(super) fn unfit_variable(name: &str) -> Option<&'static str> {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_name = name.bytes().all(is_of_name) && name.starts_with(|first: char| !first.is_ascii_digit());
+    if !is_name {
+        return Some("a name has letters, digits and underscores, and no digit at its start");
+    }
+    let is_reserved = RESERVED.contains(&name) || RESERVED_STARTS.iter().any(|start| name.starts_with(start));
+    is_reserved.then_some("this variable tells a program about its request; choose another name")
 }
 
 fn cgroup(table: &CgroupTable, problems: &mut Problems) -> Cgroup {

@@ -1,13 +1,14 @@
 //! The keys of `vermeil.toml`: the kind, the default, the bounds and the effect of each key.
 //!
-//! A key is defined here, or in `compress.rs`: reading, hints and the reference page all come from
-//! the definition.
+//! A key is defined here, in `compress.rs` or in `host_php.rs`: reading, hints and the reference
+//! page all come from the definition.
 //! Bounds are the same as for the command-line options of the same name. Leaves out how the keys
 //! combine (`resolve.rs`).
 
 use super::{
     compress::{CompressionTable, WrittenCompression},
     describe::{ValueKind, table},
+    host_php::HostPhpTable,
     logs::LogFilesTable,
     read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
     values::{FileMode, Listen, Size, Span},
@@ -607,33 +608,6 @@ table! {
         /// for the longest time to start another. While no pool is idle, the requests of the other
         /// pool wait. Does not affect `php = true`.
         pools_max: u64 = php::POOLS_MAX as u64; from 1, to 100_000,
-    }
-}
-
-table! {
-    /// A PHP pool for a single host, under a user of its own. The first request for the pool starts
-    /// it. The server stops the pool after `idle_stop` without a request. Hosts with equal tables
-    /// share a pool. Everything else is as in `[php]`. If `source` there is a pool that runs
-    /// already, this pool runs the php-cgi that is found.
-    pub(super) struct HostPhpTable {
-        /// The user, or `"USER:GROUP"`, of the pool. Needs a server that the superuser starts.
-        /// Without the key: the user of the server's pool.
-        user: Option<At<String>> = None,
-        /// Children of the pool, and the most open connections to the pool.
-        children: u64 = php::HOST_CHILDREN as u64; from 1, to 10_000,
-        /// The time without a request after which the server stops the pool. The next request
-        /// starts the pool again.
-        idle_stop: Span = php::IDLE_STOP.into(),
-        /// Whether the processes of the pool cannot gain privileges by executing other programs, as
-        /// in `[php]`. `mail()` needs `false` with most mail programs.
-        no_new_privileges: bool = true,
-        /// Requests that may wait for a child, or for the start of the pool. Beyond the bound: 503.
-        queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
-        /// Folders from which the pool may let the server send files, as in `[php]`. The folders of
-        /// `[php]` are not included.
-        send: Vec<At<String>> = Vec::new(),
-        /// Requests after which a child is replaced; 0: never.
-        requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
     }
 }
 

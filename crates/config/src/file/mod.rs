@@ -11,6 +11,7 @@ mod answers;
 mod compress;
 mod describe;
 mod host_cgi;
+mod host_php;
 mod keys;
 mod logs;
 mod places;

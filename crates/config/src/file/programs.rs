@@ -4,19 +4,19 @@
 //! `tests.rs`.
 
 use super::{
-    keys::{CgiTable, HostCgiTable, HostPhpTable, PhpTable, ProgramsTable},
+    host_php::HostPhpTable,
+    keys::{CgiTable, HostCgiTable, PhpTable, ProgramsTable},
     read::{At, FlagOr},
     resolve::{Problems, narrow},
     surroundings::Surroundings,
     values::{PhpPlace, Size},
 };
-use std::{ops::Range, path::Path, sync::Arc};
-use vermeil_routing::hosts::HostPhp;
+use std::{ops::Range, path::Path};
 use vermeil_settings::{
     Unfit, User,
     cgi::{CgiOptions, Identity, NewPrivileges, Nph, ProgramBounds, ResourceLimits, UserError},
     gateway::{GatewayOptions, GatewayTimeouts, HostSends, SendRoot, Sends},
-    php::{PhpOptions, PhpSource, PoolOptions, PoolsOptions, kept_of},
+    php::{PhpOptions, PhpSource, PoolsOptions, kept_of},
 };
 
 /// The most children of a pool.
@@ -120,25 +120,8 @@ pub(super) fn php(
     }
 }
 
-fn new_privileges(are_refused: bool) -> NewPrivileges {
+pub(super) fn new_privileges(are_refused: bool) -> NewPrivileges {
     if are_refused { NewPrivileges::Refused } else { NewPrivileges::Allowed }
-}
-
-/// The PHP of a host.
-pub(super) fn host_php(php: &FlagOr<HostPhpTable>, problems: &mut Problems) -> HostPhp {
-    let table = match php {
-        FlagOr::Flag(false) => return HostPhp::Off,
-        FlagOr::Flag(true) => return HostPhp::Shared,
-        FlagOr::Table(table) => table,
-    };
-    HostPhp::Own(Arc::new(PoolOptions {
-        user: user(table.user.as_ref(), "host.php.user", problems),
-        children: narrow(table.children),
-        queue_max: narrow(table.queue_max),
-        requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
-        idle_stop: table.idle_stop.into(),
-        new_privileges: new_privileges(table.no_new_privileges),
-    }))
 }
 
 /// Bounds on the pools of all hosts together.

@@ -294,6 +294,51 @@ impl<T: ConfigSetting> ConfigSetting for FreeTable<T> {
     }
 }
 
+/// A table of texts whose names may have dots: the table `{ date.timezone = "UTC" }` has the name
+/// `date.timezone`, as with quotes around the name.
+#[derive(Clone, Debug)]
+pub(super) struct DottedTable(pub(super) Vec<(At<String>, At<String>)>);
+
+impl DottedTable {
+    pub(super) const NONE: Self = Self(Vec::new());
+
+    fn add(&mut self, table: &toml::de::DeTable<'_>, before: &str, reader: &mut ConfigReader) -> Option<()> {
+        let base = reader.base;
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let name = format!("{before}{}", key.get_ref());
+            if let DeValue::Table(below) = value.get_ref() {
+                self.add(below, &format!("{name}."), reader)?;
+                continue;
+            }
+            let at = base + key.span().start..base + key.span().end;
+            self.0.push((At { value: name, at }, At::read(value, reader)?));
+        }
+        Some(())
+    }
+}
+
+impl ConfigSetting for DottedTable {
+    fn kind() -> ValueKind {
+        FreeTable::<String>::kind()
+    }
+
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        let DeValue::Table(table) = node.get_ref() else {
+            reader.wrong_kind(node, &Self::kind());
+            return None;
+        };
+        let mut read = Self::NONE;
+        read.add(table, "", reader)?;
+        Some(read)
+    }
+
+    fn shown(&self) -> Option<String> {
+        self.0.is_empty().then(|| "{}".to_owned())
+    }
+}
+
 /// The values of a field of answers; none removes the field.
 #[derive(Clone, Debug)]
 pub(super) struct FieldValues(pub(super) Vec<String>);

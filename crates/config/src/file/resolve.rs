@@ -6,7 +6,7 @@
 use super::{
     access::Guards,
     answers::{self, WrittenFields},
-    compress, host_cgi,
+    compress, host_cgi, host_php,
     keys::{ActionWord, Document, HostCgiTable, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     logs::{self, HostLogKeys},
     places::{HostPlaces, KeyPlaces},
@@ -436,7 +436,8 @@ impl<'f> HostsMade<'f> {
         };
         let guard = self.guards.of_host(host.access.as_ref(), self.folder, &mut self.problems);
         let (routes, folders) = self.routes(&host.route, &answers, guard.as_ref());
-        let php = programs::host_php(&host.php, &mut self.problems);
+        let root = host.root.as_ref().map(|root| self.folder.join(&root.value));
+        let php = host_php::host_php(&host.php, root.as_deref(), &mut self.problems);
         let cgi = self.host_cgi(host.cgi.as_ref());
         if let Some((at, cgroup)) = host_cgi::cgroup_of(host.cgi.as_ref(), cgi.as_deref()) {
             self.cgroup(at, cgroup);
@@ -451,7 +452,6 @@ impl<'f> HostsMade<'f> {
             let texts = route.value.r#try.as_ref().map_or(&[][..], |texts| &texts.value);
             self.refuse_idle_candidates(texts, "host.route.try", &rules);
         }
-        let root = host.root.as_ref().map(|root| self.folder.join(&root.value));
         self.folders_of_routes(root.as_deref(), &folders, &mut rules);
         let id = self.builder.add(root.as_deref(), rules);
         self.places.push(HostPlaces::of(&host, at.start));

@@ -15,6 +15,7 @@ mod access;
 mod answers;
 mod candidates;
 mod compress;
+mod host_php;
 mod include;
 mod listeners;
 mod moved;

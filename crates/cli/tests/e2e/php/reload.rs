@@ -54,7 +54,7 @@ fn top() -> &'static str {
 
 /// Reloads the server with `text`; waits until the server has printed `words` once more.
 #[track_caller]
-fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
+pub(super) fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str) {
     let before = server.stderr().matches(words).count();
     site.configure(io, text);
     server.signal(Signal::HUP);
@@ -64,7 +64,7 @@ fn reload(server: &TestServer, site: &TestSite, io: Io, text: &str, words: &str)
     });
 }
 
-const TAKEN: &str = "vermeil: reloaded: ";
+pub(super) const TAKEN: &str = "vermeil: reloaded: ";
 const REFUSED: &str = "the configuration stays as it is, because the new one is refused";
 
 /// Requests that wait for the first pool of a host that is running.

@@ -26,6 +26,7 @@ use crate::gateway::RunDirs;
 use std::{io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf};
 use thiserror::Error;
 use vermeil_config::ServeOptions;
+use vermeil_settings::php_ini::PoolValues;
 use vermeil_spawn::{DefineError, Identity, NewPrivileges, Preparation, Profile, ProfileId, UserError};
 
 use super::PhpOptions;
@@ -110,7 +111,8 @@ pub(crate) fn prepare(
     let PhpOptions { children, requests_per_child, .. } = *options;
     let files = |source| PhpError::Files { path: run_dirs.path().to_owned(), source };
     let (socket, configuration) = (run_dirs.socket(FIRST), run_dirs.configuration(FIRST));
-    let plan = PoolPlan { found, socket, configuration, children, requests_per_child, content_bytes };
+    let values = PoolValues::default();
+    let plan = PoolPlan { found, socket, configuration, children, requests_per_child, content_bytes, values };
     plan.write().map_err(files)?;
     let listener = plan.listener().map_err(files)?;
     let profile = preparation.define(&profile(&plan.found, run_dirs, identity, options.new_privileges))?;

@@ -19,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use vermeil_io::output::{NameInFolder, Output};
+use vermeil_settings::php_ini::{IniValue, PoolValues};
 
 /// Backlog of the pool's socket. Every open connection is served at once, because requests wait in
 /// the server's own queue.
@@ -38,6 +39,8 @@ pub(crate) struct PoolPlan {
     pub(super) children: usize,
     pub(super) requests_per_child: u32,
     pub(super) content_bytes: u64,
+    /// The environment and the php.ini values that the operator chose.
+    pub(super) values: PoolValues,
 }
 
 impl PoolPlan {
@@ -92,6 +95,14 @@ impl PoolPlan {
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\n");
         // The extensions that the server treats as PHP, in any case of letters, and no others.
         text.push_str("security.limit_extensions = .php .phP .pHp .pHP .Php .PhP .PHp .PHP\n");
+        for (name, _) in &self.values.environment {
+            // php-fpm takes the value from its own environment, so that no quoting changes it.
+            writeln!(text, "env[{name}] = ${name}").expect("a string takes every character");
+        }
+        for value in &self.values.locked {
+            let (name, quoted) = (value.name(), value.quoted());
+            writeln!(text, "php_admin_value[{name}] = {quoted}").expect("a string takes every character");
+        }
         text
     }
 
@@ -117,12 +128,34 @@ impl PoolPlan {
         for (name, value) in self.settings() {
             arguments.extend(["-d".to_owned(), format!("{name}={value}")]);
         }
+        for value in &self.values.ini {
+            arguments.extend(["-d".to_owned(), value.line()]);
+        }
+        arguments.extend(self.locked_lines().into_iter().flat_map(|lines| ["-d".to_owned(), lines]));
         arguments
     }
 
+    /// The locked values as an argument, which is the last: PHP takes the argument for lines of a
+    /// php.ini, and everything behind belongs to the section. php-cgi locks the values of a section
+    /// `[PATH=]`; values without a section hold for modules that read them at the start.
+    fn locked_lines(&self) -> Option<String> {
+        let PoolValues { locked, scripts, .. } = &self.values;
+        let lines = locked.iter().map(IniValue::line).reduce(|before, line| format!("{before}\n{line}"))?;
+        match scripts {
+            Some(scripts) if self.found.kind == PhpKind::Cgi => {
+                Some(format!("{lines}\n{}\n{lines}", scripts.section()))
+            }
+            _ => Some(lines),
+        }
+    }
+
     /// The environment.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        let mut variables = vec![("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned())];
+    pub(crate) fn variables(&self) -> Vec<(&str, String)> {
+        let chosen = self.values.environment.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let mut variables: Vec<_> = chosen.collect();
+        if !variables.iter().any(|(name, _)| *name == "PATH") {
+            variables.push(("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()));
+        }
         if self.found.kind == PhpKind::Fpm {
             variables.push(("FPM_SOCKETS", format!("{INHERITED}=3")));
         }

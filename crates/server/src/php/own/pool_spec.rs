@@ -8,7 +8,10 @@ use super::{FoundPhp, PhpError, PoolPlan, default_identity, find, find_cgi, foun
 use crate::{gateway::RunDirs, php::pool::PoolBounds};
 use std::{sync::Arc, time::Duration};
 use vermeil_config::ServeOptions;
-use vermeil_settings::php::{PhpOptions, PoolOptions};
+use vermeil_settings::{
+    php::{PhpOptions, PoolOptions},
+    php_ini::PoolValues,
+};
 use vermeil_spawn::{Identity, Profile};
 
 /// The owner and the options of a pool.
@@ -90,9 +93,9 @@ impl PoolSpec {
 
     /// How to start the pool as pool `number`.
     pub(super) fn plan(&self, number: usize, run_dirs: &RunDirs) -> PoolPlan {
-        let (children, requests_per_child) = match &self.key.whose {
-            PoolOwner::Server(php) => (php.children, php.requests_per_child),
-            PoolOwner::Hosts(pool) => (pool.children, pool.requests_per_child),
+        let (children, requests_per_child, values) = match &self.key.whose {
+            PoolOwner::Server(php) => (php.children, php.requests_per_child, PoolValues::default()),
+            PoolOwner::Hosts(pool) => (pool.children, pool.requests_per_child, pool.values.clone()),
         };
         PoolPlan {
             found: self.key.found.clone(),
@@ -101,6 +104,7 @@ impl PoolSpec {
             children,
             requests_per_child,
             content_bytes: self.key.content_bytes,
+            values,
         }
     }
 }

@@ -46,6 +46,7 @@ fn plan(found: FoundPhp, options: &PhpOptions, content_bytes: u64) -> PoolPlan {
         children: options.children,
         requests_per_child: options.requests_per_child,
         content_bytes,
+        values: PoolValues::default(),
     }
 }
 

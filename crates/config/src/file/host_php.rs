@@ -1,0 +1,155 @@
+//! The table `[host.php]`: the pool of a host, its environment and its values of php.ini.
+//!
+//! Leaves out the pool of the server (`programs.rs`). Tested in `tests/host_php.rs`.
+
+use super::{
+    describe::table,
+    host_cgi::unfit_variable,
+    programs::{new_privileges, user},
+    read::{At, DottedTable, FlagOr, FreeTable},
+    resolve::{Problems, narrow},
+    values::Span,
+};
+use std::{path::Path, sync::Arc};
+use vermeil_routing::{hosts::HostPhp, paths};
+use vermeil_settings::{
+    php::{self, PoolOptions},
+    php_ini::{IniValue, POOL_VALUES_BYTES_MAX, PoolValues, ScriptsFolder},
+};
+
+table! {
+    /// A PHP pool for a single host, under a user of its own. The first request for the pool starts
+    /// it. The server stops the pool after `idle_stop` without a request. Hosts with equal tables
+    /// share a pool. Everything else is as in `[php]`. If `source` there is a pool that runs
+    /// already, this pool runs the php-cgi that is found.
+    pub(super) struct HostPhpTable {
+        /// The user, or `"USER:GROUP"`, of the pool. Needs a server that the superuser starts.
+        /// Without the key: the user of the server's pool.
+        user: Option<At<String>> = None,
+        /// Children of the pool, and the most open connections to the pool.
+        children: u64 = php::HOST_CHILDREN as u64; from 1, to 10_000,
+        /// Variables of the environment that every script of the pool gets, as `{ NAME = "VALUE"
+        /// }`. The server sets the variables that describe the request. Example: `{ APP_ENV =
+        /// "production" }`.
+        environment: FreeTable<String> = FreeTable::NONE,
+        /// Values of php.ini for the pool. Scripts may change them, as far as PHP permits. PHP
+        /// ignores a name that it does not know. The values of `environment`, `ini` and
+        /// `ini_locked` have at most 32 KiB together. Example: `{ memory_limit = "256M",
+        /// date.timezone = "UTC" }`.
+        ini: DottedTable = DottedTable::NONE,
+        /// Values of php.ini that scripts cannot change, neither by `ini_set` nor by `.user.ini`.
+        /// With php-cgi they hold for scripts below the folder of the host. Hosts with this key
+        /// share a pool only if they have the same folder. Example: `{ open_basedir =
+        /// "/srv/www/example:/tmp" }`.
+        ini_locked: DottedTable = DottedTable::NONE,
+        /// The time without a request after which the server stops the pool. The next request
+        /// starts the pool again.
+        idle_stop: Span = php::IDLE_STOP.into(),
+        /// Whether the processes of the pool cannot gain privileges by executing other programs, as
+        /// in `[php]`. `mail()` needs `false` with most mail programs.
+        no_new_privileges: bool = true,
+        /// Requests that may wait for a child, or for the start of the pool. Beyond the bound: 503.
+        queue_max: u64 = php::QUEUE_MAX as u64; from 0, to 1_000_000,
+        /// Folders from which the pool may let the server send files, as in `[php]`. The folders of
+        /// `[php]` are not included.
+        send: Vec<At<String>> = Vec::new(),
+        /// Requests after which a child is replaced; 0: never.
+        requests_per_child: u64 = u64::from(php::REQUESTS_PER_CHILD); from 0, to u64::from(u32::MAX),
+    }
+}
+
+/// Variables by which the server starts a pool.
+const OF_POOL: [&str; 4] =
+    ["FCGI_WEB_SERVER_ADDRS", "FPM_SOCKETS", "PHP_FCGI_CHILDREN", "PHP_FCGI_MAX_REQUESTS"];
+
+/// The PHP of a host with the folder `root`.
+pub(super) fn host_php(php: &FlagOr<HostPhpTable>, root: Option<&Path>, problems: &mut Problems) -> HostPhp {
+    let table = match php {
+        FlagOr::Flag(false) => return HostPhp::Off,
+        FlagOr::Flag(true) => return HostPhp::Shared,
+        FlagOr::Table(table) => table,
+    };
+    HostPhp::Own(Arc::new(PoolOptions {
+        user: user(table.user.as_ref(), "host.php.user", problems),
+        children: narrow(table.children),
+        queue_max: narrow(table.queue_max),
+        requests_per_child: u32::try_from(table.requests_per_child).expect("bounded"),
+        idle_stop: table.idle_stop.into(),
+        new_privileges: new_privileges(table.no_new_privileges),
+        values: values(table, root, problems),
+    }))
+}
+
+fn values(table: &HostPhpTable, root: Option<&Path>, problems: &mut Problems) -> PoolValues {
+    let environment = environment(&table.environment, problems);
+    let ini = ini_values(&table.ini, "host.php.ini", problems);
+    let locked = ini_values(&table.ini_locked, "host.php.ini_locked", problems);
+    for (name, _) in &table.ini.0 {
+        if table.ini_locked.0.iter().any(|(other, _)| other.value == name.value) {
+            let what = "ini_locked has this value too; leave one of the two out";
+            problems.push(&name.at, &format!("host.php.ini.{}", name.value), what);
+        }
+    }
+    let bytes = environment.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        + ini.iter().chain(&locked).map(IniValue::bytes).sum::<usize>();
+    let of_ini = table.ini.0.iter().chain(&table.ini_locked.0);
+    let last = table.environment.0.iter().chain(of_ini).map(|(_, At { at, .. })| at).max_by_key(|at| at.end);
+    if let Some(at) = last.filter(|_| bytes > POOL_VALUES_BYTES_MAX) {
+        let what = format!(
+            "the values of environment, ini and ini_locked have {bytes} bytes, more than {POOL_VALUES_BYTES_MAX}; \
+             write large values into a file of the application"
+        );
+        problems.push(at, "host.php", what);
+    }
+    PoolValues { environment, ini, scripts: scripts(table, root, problems), locked }
+}
+
+/// The folder for which the locked values hold.
+fn scripts(table: &HostPhpTable, root: Option<&Path>, problems: &mut Problems) -> Option<ScriptsFolder> {
+    let (name, _) = table.ini_locked.0.first()?;
+    // Without a folder no script runs.
+    let root = paths::absolute(root?);
+    let folder = ScriptsFolder::new(&root);
+    if folder.is_none() {
+        let what = format!(
+            "PHP locks values for a folder below /, without ' and control characters in its path, which {root:?} is not; \
+             move the site to another folder, or write the values in ini"
+        );
+        problems.push(&name.at, "host.php.ini_locked", what);
+    }
+    folder
+}
+
+fn environment(table: &FreeTable<String>, problems: &mut Problems) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for (name, value) in &table.0 {
+        let key = format!("host.php.environment.{}", name.value);
+        let unfit = unfit_variable(&name.value).or_else(|| {
+            OF_POOL
+                .contains(&&*name.value)
+                .then_some("the server starts the pool by this variable; leave it out")
+        });
+        match unfit {
+            Some(what) => problems.push(&name.at, &key, what),
+            None if value.value.contains('\0') => {
+                problems.push(&value.at, &key, "a value has no zero bytes; leave them out");
+            }
+            None => variables.push((name.value.clone(), value.value.clone())),
+        }
+    }
+    variables
+}
+
+fn ini_values(table: &DottedTable, key: &str, problems: &mut Problems) -> Vec<IniValue> {
+    let mut values = Vec::new();
+    for (name, value) in &table.0 {
+        match IniValue::new(&name.value, &value.value) {
+            Ok(value) => values.push(value),
+            Err(why) => {
+                let at = if why.is_about_name() { &name.at } else { &value.at };
+                problems.push(at, &format!("{key}.{}", name.value), why.to_string());
+            }
+        }
+    }
+    values
+}
