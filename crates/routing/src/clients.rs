@@ -1,22 +1,14 @@
 //! Counts the connections of each client address, across the cores of an instance.
 //!
-//! The counts are in shards, each behind a lock, chosen by the address. A connection takes a lock
-//! at its begin and end, and no request takes a lock. Without a bound the server counts nothing.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
+//! A connection takes a lock of the counts (`access/keyed_counts.rs`) at its begin and end, and no
+//! request takes a lock. Without a bound the server counts nothing. Tested below, and through the
+//! binary (`crates/cli/tests/e2e/places.rs`).
 
-use crate::access::BUCKETS;
-use crossbeam_utils::CachePadded;
-use foldhash::fast::RandomState;
+use crate::access::{BUCKETS, KeyedCount, KeyedCounts};
 use std::{
-    collections::HashMap,
-    hash::BuildHasher,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
-
-/// Locks of the table: more than the cores that accept at the same instant, because an accept holds
-/// a lock for less than a microsecond.
-const SHARDS: usize = 64;
 
 /// Default length of the IPv6 network prefix that counts as a client. A provider gives a customer a
 /// network of this size.
@@ -54,60 +46,21 @@ impl ClientBound {
     }
 }
 
-type ClientShard = HashMap<IpAddr, usize, RandomState>;
-
-/// The clients of an instance.
-pub struct Clients {
-    shards: Box<[CachePadded<Mutex<ClientShard>>]>,
-    hasher: RandomState,
-}
-
-impl Default for Clients {
-    fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| CachePadded::default()).collect(), hasher: RandomState::default() }
-    }
-}
-
 /// A connection that counts for its client until it is dropped.
 pub struct Visit {
-    clients: Arc<Clients>,
-    client: IpAddr,
+    _count: KeyedCount,
 }
 
-impl Clients {
-    /// Counts a connection from `addr`. `None` if the client holds `connections_max` connections
-    /// already.
-    pub fn enter(
-        self: &Arc<Self>,
+impl Visit {
+    /// Counts a connection from `addr` in `clients`. `None` if the client holds `connections_max`
+    /// connections already.
+    pub fn new(
+        clients: &Arc<KeyedCounts>,
         addr: IpAddr,
         bound: ClientBound,
         connections_max: usize,
-    ) -> Option<Visit> {
-        let client = bound.client(addr);
-        let mut shard = self.shard(client).lock().expect("nothing panics under this lock");
-        let count = shard.entry(client).or_default();
-        if *count >= connections_max {
-            return None;
-        }
-        *count += 1;
-        drop(shard);
-        Some(Visit { clients: self.clone(), client })
-    }
-
-    fn shard(&self, client: IpAddr) -> &Mutex<ClientShard> {
-        &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
-    }
-}
-
-impl Drop for Visit {
-    fn drop(&mut self) {
-        let Ok(mut shard) = self.clients.shard(self.client).lock() else { return };
-        if let Some(count) = shard.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                shard.remove(&self.client);
-            }
-        }
+    ) -> Option<Self> {
+        clients.enter(bound.client(addr), connections_max).map(|count| Self { _count: count })
     }
 }
 
@@ -115,13 +68,13 @@ impl Drop for Visit {
 mod tests {
     use super::*;
 
-    fn enter(clients: &Arc<Clients>, addr: &str, bound: ClientBound) -> Option<Visit> {
-        clients.enter(addr.parse().unwrap(), bound, 1)
+    fn enter(clients: &Arc<KeyedCounts>, addr: &str, bound: ClientBound) -> Option<Visit> {
+        Visit::new(clients, addr.parse().unwrap(), bound, 1)
     }
 
     #[test]
     fn bound_counts_each_client_alone() {
-        let (clients, bound) = (Arc::new(Clients::default()), ClientBound::default());
+        let (clients, bound) = (Arc::new(KeyedCounts::default()), ClientBound::default());
         let first = enter(&clients, "192.0.2.1", bound);
         assert!(first.is_some());
         assert!(enter(&clients, "192.0.2.1", bound).is_none());
@@ -129,19 +82,19 @@ mod tests {
         assert!(enter(&clients, "192.0.2.2", bound).is_some());
         drop(first);
         assert!(enter(&clients, "192.0.2.1", bound).is_some());
-        assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().is_empty()), "nothing is left");
+        assert!(clients.is_empty(), "nothing is left");
     }
 
     #[test]
     fn ipv6_prefix_joins_addresses() {
-        let clients = Arc::new(Clients::default());
+        let clients = Arc::new(KeyedCounts::default());
         let bound = ClientBound::default();
         let _first = enter(&clients, "2001:db8::1", bound);
         assert!(enter(&clients, "2001:db8::ffff:1", bound).is_none());
         assert!(enter(&clients, "2001:db8:0:1::1", bound).is_some());
         for (ipv6_prefix, is_other) in [(128, true), (48, false), (0, false)] {
             let bound = ClientBound { ipv6_prefix, ..bound };
-            let clients = Arc::new(Clients::default());
+            let clients = Arc::new(KeyedCounts::default());
             let _first = enter(&clients, "2001:db8::1", bound);
             assert_eq!(enter(&clients, "2001:db8::2", bound).is_some(), is_other, "/{ipv6_prefix}");
         }

@@ -14,7 +14,7 @@ mod limit_notice;
 pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
 pub(crate) use coded::{FileToCompress, by_coded_content, file_of_program};
 pub(crate) use folder::by_unopened_folder;
-pub(crate) use gate::{Challenge, RateWait, check_other};
+pub(crate) use gate::{Challenge, ProgressEntry, RateWait, check_other};
 pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
@@ -86,6 +86,8 @@ pub(crate) enum Deferred {
     ErrorPage(Box<ErrorPageCall>),
     /// The client must wait, because its requests come faster than its rate.
     Wait(RateWait),
+    /// The request counts as in progress.
+    Enter(Box<ProgressEntry>),
     /// The password must be checked where waiting is allowed.
     Password(Box<Challenge>),
     /// The folder must be read.

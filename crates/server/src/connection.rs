@@ -214,6 +214,12 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends the ready answers, and waits until the kernel has taken them.
+    pub(crate) async fn deliver(&mut self) -> Result<(), Lost> {
+        self.flush(Bytes::new(), More::No).await?;
+        self.sent().await
+    }
+
     /// Sends up to `count` bytes of `file` from `offset`, and advances `offset`.
     pub(crate) async fn sendfile(
         &mut self,

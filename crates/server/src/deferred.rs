@@ -25,6 +25,7 @@ use crate::{
     try_files,
 };
 use bytes::Bytes;
+use clients::ProgressPermits;
 use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
@@ -51,7 +52,13 @@ pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<()
     let Slow { what, request, mut head, start, rules } = slow;
     let request = Bytes::from(request);
     connection.begin(request.clone(), start);
-    let given = give(connection, what, &request, &mut head, rules).await;
+    let mut permits = ProgressPermits::default();
+    let mut given = give(connection, what, &request, &mut head, rules, &mut permits).await;
+    if given.is_ok() && !permits.is_empty() {
+        // The request is in progress until the client has the answer.
+        given = connection.deliver().await.and(given);
+    }
+    drop(permits);
     if given.is_ok() {
         connection.settle(head.persistence);
     }
@@ -65,6 +72,7 @@ async fn give(
     request: &[u8],
     head: &mut AnswerHead,
     mut rules: HeldAnswerRules,
+    permits: &mut ProgressPermits,
 ) -> Result<Sent, Lost> {
     let limits = core_context::with(|local| local.server.limits.clone());
     let mut acting = ActingRequest { head: Cow::Borrowed(request), redirects: 0, uri: None };
@@ -79,6 +87,7 @@ async fn give(
                 compression::answer(connection, &acting.parsed(&limits), *head, &job).await?
             }
             Deferred::Wait(wait) => clients::after_wait(connection, wait, &acting.head, head).await?,
+            Deferred::Enter(entry) => clients::enter(connection, &entry, &acting.head, head, permits),
             Deferred::Password(challenge) => {
                 clients::after_password(connection, *challenge, &acting.head, head).await?
             }

@@ -47,6 +47,8 @@ pub(crate) enum PassedCheck {
     Nothing,
     /// The rate. The network is checked again, and a password is remembered.
     Rate,
+    /// Also the bound on requests in progress.
+    Progress,
     /// All checks.
     All,
 }

@@ -21,8 +21,8 @@ use vermeil_http::ConnectionLimits;
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::{
-    access::{Passwords, RateTable},
-    clients::{ClientBound, Clients, Visit},
+    access::{KeyedCounts, Passwords, RateTable},
+    clients::{ClientBound, Visit},
     hosts::OpenSites,
 };
 use vermeil_settings::{BusyPoll, LoadReport};
@@ -49,11 +49,14 @@ pub(crate) struct ClientRules {
     pub(crate) bound: ClientBound,
     pub(crate) rates: Arc<RateTable>,
     pub(crate) passwords: Arc<Passwords>,
+    /// The requests in progress that a rule bounds.
+    pub(crate) in_progress: Arc<KeyedCounts>,
 }
 
 impl ClientRules {
     fn new(bound: ClientBound) -> Self {
-        Self { bound, rates: Arc::new(RateTable::new(bound.rated_max)), passwords: Arc::default() }
+        let rates = Arc::new(RateTable::new(bound.rated_max));
+        Self { bound, rates, passwords: Arc::default(), in_progress: Arc::default() }
     }
 
     /// The same with another configuration. A table of another size begins empty.
@@ -62,7 +65,7 @@ impl ClientRules {
             true => self.rates.clone(),
             false => Arc::new(RateTable::new(bound.rated_max)),
         };
-        Self { bound, rates, passwords: self.passwords.clone() }
+        Self { bound, rates, ..self.clone() }
     }
 }
 
@@ -80,7 +83,8 @@ struct ServerLife {
     running: OnceLock<Weak<dyn StatusPage>>,
     draining: AtomicBool,
     load: LoadBoard,
-    clients: Arc<Clients>,
+    /// The connections of each client.
+    clients: Arc<KeyedCounts>,
     compressor: Arc<Compressor>,
     /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
@@ -282,7 +286,7 @@ impl Server {
     /// Counts a connection from `addr`. If the client holds `connections_max` connections already,
     /// returns `None` and logs a notice.
     pub(crate) fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
-        let visit = self.life.clients.enter(addr, self.clients.bound, connections_max);
+        let visit = Visit::new(&self.life.clients, addr, self.clients.bound, connections_max);
         if visit.is_none() {
             let addr = addr.to_canonical();
             self.notices.say(

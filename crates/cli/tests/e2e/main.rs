@@ -22,6 +22,7 @@ mod headers;
 mod host_cgi;
 mod host_logs;
 mod hosts;
+mod in_progress;
 mod includes;
 mod instances;
 mod kills;

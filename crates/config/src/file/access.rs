@@ -3,9 +3,9 @@
 //! Tested in `tests/access.rs`.
 
 use super::{
-    keys::{AccessTable, RateKeys},
+    keys::{AccessTable, ProgressKeys, RateKeys},
     read::At,
-    resolve::{Problems, networks},
+    resolve::{Problems, narrow, networks},
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -13,8 +13,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use vermeil_http::Status;
 use vermeil_routing::{
-    access::{RateKey, RateLimit, UserFile, UsersError},
+    access::{ClientKey, ProgressLimit, RateLimit, UserFile, UsersError},
     hosts::{Guard, Realm},
 };
 
@@ -90,8 +91,12 @@ impl Guards {
             Some(rate) => limit(rule, rate, at, problems),
             None => inherited.rate.clone(),
         };
+        let in_progress = match &table.in_progress {
+            Some(limit) => progress(rule, &limit.value, at, problems),
+            None => inherited.in_progress.clone(),
+        };
         let realm = self.realm(table, inherited.realm.as_ref(), at, folder, problems);
-        Guard { allow, deny, realm, rate }
+        Guard { allow, deny, realm, rate, in_progress }
     }
 
     fn realm(
@@ -151,26 +156,43 @@ fn limit(rule: u32, rate: &At<RateKeys>, at: &str, problems: &mut Problems) -> O
         let what = format!("{} is more than burst, which is {burst}", delayed.value);
         problems.push(&delayed.at, &format!("{at}.rate.delayed"), what);
     }
-    let key = match by.value.split_once(':') {
-        None if by.value == "client" => RateKey::Client,
-        None if by.value == "all" => RateKey::All,
-        Some(("field", name))
-            if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') =>
-        {
-            RateKey::Field(name.into())
-        }
-        _ => {
-            let what = format!("\"{}\": write \"client\", \"all\", or \"field:NAME\"", by.value);
-            problems.push(&by.at, &format!("{at}.rate.by"), what);
-            return None;
-        }
-    };
+    let by = counted_by(by, &format!("{at}.rate.by"), problems)?;
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Some(RateLimit {
         rule,
         interval: Duration::from(*per) / narrow(*requests),
         burst: narrow(*burst),
         delayed: narrow(delayed.value),
-        by: key,
+        by,
     })
+}
+
+fn progress(rule: u32, keys: &ProgressKeys, at: &str, problems: &mut Problems) -> Option<ProgressLimit> {
+    let ProgressKeys { requests, by, code } = keys;
+    let status = [Status::ServiceUnavailable, Status::TooManyRequests]
+        .into_iter()
+        .find(|status| u64::from(status.code()) == code.value);
+    if status.is_none() {
+        let what = format!("{} is not one of 503, 429", code.value);
+        problems.push(&code.at, &format!("{at}.in_progress.code"), what);
+    }
+    let by = counted_by(by, &format!("{at}.in_progress.by"), problems)?;
+    Some(ProgressLimit { rule, requests: narrow(*requests), by, status: status? })
+}
+
+/// The requests that count together.
+fn counted_by(by: &At<String>, key: &str, problems: &mut Problems) -> Option<ClientKey> {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    match by.value.split_once(':') {
+        None if by.value == "client" => Some(ClientKey::Client),
+        None if by.value == "all" => Some(ClientKey::All),
+        Some(("field", name)) if is_name(name) => Some(ClientKey::Field(name.into())),
+        _ => {
+            let what = format!("\"{}\": write \"client\", \"all\", or \"field:NAME\"", by.value);
+            problems.push(&by.at, key, what);
+            None
+        }
+    }
 }

@@ -518,6 +518,8 @@ table! {
         deny: Option<At<Vec<At<String>>>> = None,
         /// How often a client may ask.
         rate: Option<At<RateKeys>> = None,
+        /// How many requests of a client may be in progress at once.
+        in_progress: Option<At<ProgressKeys>> = None,
         /// The file of the users and their passwords, as `htpasswd -B` (bcrypt), `htpasswd -5`
         /// (SHA-crypt) or Argon2 makes it: for example `"users.htpasswd"`. Clients get 401 until
         /// they send name and password (basic authentication, RFC 7617), which need TLS. Programs
@@ -548,6 +550,20 @@ table! {
         /// same value of the field NAME, for example `"field:X-Api-Key"`; requests without the
         /// field count by client.
         by: At<String> = At::unwritten("client".to_owned()),
+    }
+}
+
+table! {
+    /// How many requests of a client may be in progress at once, for example `in_progress = {
+    /// requests = 10 }`. A request is in progress until the client has its whole answer.
+    pub(super) struct ProgressKeys {
+        /// The requests in progress. Further requests are refused with `Retry-After`. Each instance
+        /// of the server counts for itself.
+        requests: u64; from 1, to 1_000_000,
+        /// The requests that count together, as with `rate`.
+        by: At<String> = At::unwritten("client".to_owned()),
+        /// The status of a refused request: 503 or 429.
+        code: At<u64> = At::unwritten(503),
     }
 }
 

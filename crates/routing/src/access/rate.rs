@@ -13,6 +13,7 @@ use std::{
     sync::Mutex,
     time::Duration,
 };
+use vermeil_http::Status;
 
 /// Buckets of the table by default, 16 bytes each, so the table takes a megabyte. A client that
 /// comes when its ways are full shares a bucket.
@@ -37,12 +38,25 @@ pub struct RateLimit {
     /// The last requests of the burst, which wait until they keep to the rate.
     pub delayed: u32,
     /// The requests that are counted together.
-    pub by: RateKey,
+    pub by: ClientKey,
+}
+
+/// The most requests of a host or a route that are in progress at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProgressLimit {
+    /// The number of the rule in its host. Rules with different numbers count apart.
+    pub rule: u32,
+    /// Requests in progress. Further requests are refused.
+    pub requests: usize,
+    /// The requests that are counted together.
+    pub by: ClientKey,
+    /// The answer to a refused request: 503 or 429.
+    pub status: Status,
 }
 
 /// Which requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum RateKey {
+pub enum ClientKey {
     /// Those of a client address.
     Client,
     /// All requests.
@@ -134,7 +148,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn limit(burst: u32, delayed: u32) -> RateLimit {
-        RateLimit { rule: 0, interval: Duration::from_secs(1), burst, delayed, by: RateKey::Client }
+        RateLimit { rule: 0, interval: Duration::from_secs(1), burst, delayed, by: ClientKey::Client }
     }
 
     #[test]
@@ -193,7 +207,7 @@ mod tests {
             interval: Duration::MAX,
             burst: u32::MAX,
             delayed: u32::MAX,
-            by: RateKey::All,
+            by: ClientKey::All,
         };
         let table = RateTable::new(1);
         for now in [0, u64::MAX, 1] {

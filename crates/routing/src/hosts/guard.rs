@@ -5,7 +5,7 @@
 //! (`crates/cli/tests/e2e/access.rs`).
 
 use super::Network;
-use crate::access::{RateLimit, UserFile};
+use crate::access::{ProgressLimit, RateLimit, UserFile};
 use std::sync::Arc;
 use vermeil_address::Client;
 
@@ -20,6 +20,8 @@ pub struct Guard {
     pub realm: Option<Realm>,
     /// How often a client may ask.
     pub rate: Option<RateLimit>,
+    /// How many requests of a client may be in progress at once.
+    pub in_progress: Option<ProgressLimit>,
 }
 
 /// Users with passwords, and the name under which clients are asked for one.

@@ -1,15 +1,17 @@
 //! Whether the rules of a host and its routes let a request in, before anything answers.
 //!
-//! The order is: the client's network (403), the rate (429, or a wait), name and password (401). So
-//! a flood of passwords meets the rate before a check costs processor time. The rules follow the
-//! decoded path that answers: of the request, of a rewrite, of an index page, of a candidate of
-//! `try`. Leaves out waiting and checking (`deferred/clients.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/access.rs`).
+//! The order is: the client's network (403), the rate (429, or a wait), the requests in progress
+//! (503 or 429), name and password (401). So a flood of passwords meets the rate before a check
+//! costs processor time. The rules follow the decoded path that answers: of the request, of a
+//! rewrite, of an index page, of a candidate of `try`. Leaves out waiting and checking
+//! (`deferred/clients.rs`). Tested through the binary (`crates/cli/tests/e2e/access.rs`,
+//! `in_progress.rs`).
 
 use super::{Answer, Deferred, error};
 use crate::{
     core_context::CoreContext,
     exchange::{AnswerHead, PassedCheck},
+    pages::RETRY_AFTER,
 };
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
@@ -17,7 +19,7 @@ use vermeil_address::Client;
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
 use vermeil_log::NoticeKind;
 use vermeil_routing::{
-    access::{PasswordCheck, RateDecision, RateKey, RateLimit},
+    access::{ClientKey, KeyedCount, PasswordCheck, RateDecision},
     hosts::{HostId, Realm},
 };
 
@@ -26,6 +28,57 @@ pub(crate) struct RateWait {
     pub(crate) time: Duration,
     /// The number of the rules in the host.
     pub(crate) rule: u32,
+}
+
+/// A request that counts as in progress, unless too many are.
+pub(crate) struct ProgressEntry {
+    key: ProgressKey,
+    /// The host and the rule that count. The name stays the same when a reload changes the number
+    /// of the host.
+    of_host: Box<[u8]>,
+    pub(crate) of_rule: u32,
+    requests: usize,
+    status: Status,
+    /// The number of the rules in the host.
+    pub(crate) rule: u32,
+}
+
+/// The requests with which a request is in progress.
+#[derive(Hash)]
+enum ProgressKey {
+    Client(Option<IpAddr>),
+    Value(Box<[u8]>),
+}
+
+impl ProgressEntry {
+    /// Counts the request. The error is the answer if too many requests are in progress.
+    pub(crate) fn enter(
+        &self,
+        local: &mut CoreContext,
+        request: &Request<'_>,
+        head: AnswerHead,
+        out: &mut Vec<u8>,
+    ) -> Result<KeyedCount, Answer> {
+        let Self { key, of_host, of_rule, requests, status, .. } = self;
+        let entered = local.server.clients.in_progress.enter((of_host, of_rule, key), *requests);
+        entered.ok_or_else(|| {
+            let (client, host) = named(request, head);
+            let status_code = status.code();
+            local.server.notices.say(
+                NoticeKind::RateLimited,
+                format_args!(
+                    "{host}: {client} has {requests} requests in progress, the bound of in_progress in access ({status_code})"
+                ),
+            );
+            error(local, *status, RETRY_AFTER, head, out)
+        })
+    }
+}
+
+/// The client and the host of a request, for notices.
+fn named(request: &Request<'_>, head: AnswerHead) -> (String, String) {
+    let client = head.visitor.peer.map(|peer| peer.to_string()).unwrap_or_default();
+    (client, request.host.unwrap_or(b"-").escape_ascii().to_string())
 }
 
 /// A password to check, and the answer to a wrong one.
@@ -97,7 +150,7 @@ fn check_path(
         // The name stays the same when a reload changes the number of the host.
         let counted = (hosts.host(host).name.unwrap_or_default(), limit.rule);
         let rates = &local.server.clients.rates;
-        let decision = match counted_by(local, limit, request, head.visitor.peer) {
+        let decision = match counted_by(local, &limit.by, request, head.visitor.peer) {
             CountedBy::Client(client) => rates.admit(limit, counted, client, monotonic_ns()),
             CountedBy::Value(value) => rates.admit(limit, counted, value, monotonic_ns()),
         };
@@ -108,6 +161,19 @@ fn check_path(
             }
             RateDecision::Refused(wait) => return Some(too_many(local, request, wait, *head, out)),
         }
+    }
+    if passed < PassedCheck::Progress
+        && let Some(limit) = &guard.in_progress
+    {
+        // The request counts to its end, which only an answer that waits can tell.
+        let key = match counted_by(local, &limit.by, request, head.visitor.peer) {
+            CountedBy::Client(client) => ProgressKey::Client(client),
+            CountedBy::Value(value) => ProgressKey::Value(value.into()),
+        };
+        let of_host = hosts.host(host).name.unwrap_or_default().into();
+        let (requests, status) = (limit.requests, limit.status);
+        let entry = ProgressEntry { key, of_host, of_rule: limit.rule, requests, status, rule };
+        return Some(Answer::Slow(Deferred::Enter(Box::new(entry))));
     }
     if let Some(realm) = &guard.realm {
         match password(local, realm, request) {
@@ -139,7 +205,7 @@ enum CountedBy<'a> {
 
 fn counted_by<'a>(
     local: &CoreContext,
-    limit: &RateLimit,
+    by: &ClientKey,
     request: &Request<'a>,
     peer: Option<Client>,
 ) -> CountedBy<'a> {
@@ -147,10 +213,10 @@ fn counted_by<'a>(
         Some(Client::Ip(addr)) => CountedBy::Client(Some(local.server.clients.bound.client(addr))),
         Some(Client::Unix | Client::Unknown) | None => CountedBy::Client(None),
     };
-    match &limit.by {
-        RateKey::Client => of_client(),
-        RateKey::All => CountedBy::Value(b""),
-        RateKey::Field(name) => {
+    match by {
+        ClientKey::Client => of_client(),
+        ClientKey::All => CountedBy::Value(b""),
+        ClientKey::Field(name) => {
             let mut fields = request.fields;
             let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
             found.map_or_else(of_client, |(_, value)| CountedBy::Value(value))
@@ -165,8 +231,7 @@ fn too_many(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
-    let client = head.visitor.peer.map(|peer| peer.to_string()).unwrap_or_default();
-    let host = request.host.unwrap_or(b"-").escape_ascii();
+    let (client, host) = named(request, head);
     local.server.notices.say(
         NoticeKind::RateLimited,
         format_args!("{host}: {client} asks more often than the rate in access allows (429)"),

@@ -158,6 +158,7 @@ impl Explanation<'_> {
         let parts = [
             (!guard.allow.is_empty() || !guard.deny.is_empty()).then_some("the client's network (else 403)"),
             guard.rate.as_ref().map(|_| "the client's rate (else 429)"),
+            guard.in_progress.as_ref().map(|_| "the client's requests in progress"),
             guard.realm.as_ref().map(|_| "name and password (else 401)"),
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();

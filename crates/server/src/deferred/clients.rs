@@ -7,7 +7,7 @@
 
 use super::parsed;
 use crate::{
-    answer::{self, Answer, Challenge, RateWait},
+    answer::{self, Answer, Challenge, ProgressEntry, RateWait},
     connection::Connection,
     core_context,
     exchange::{AnswerHead, Lost, PassedCheck},
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
 use vermeil_http::Status;
-use vermeil_routing::turns::HostNumber;
+use vermeil_routing::{access::KeyedCount, turns::HostNumber};
 
 /// The answer after the wait for the client's rate.
 pub(super) async fn after_wait(
@@ -35,6 +35,39 @@ pub(super) async fn after_wait(
         Ok(()) => Err(Lost::Peer),
         Err(_waited) => Ok(answer_passed(connection, acting, head, wait.rule, PassedCheck::Rate)),
     }
+}
+
+/// The rules for which a request counts as in progress, by number. The request ends with the drop.
+#[derive(Default)]
+pub(super) struct ProgressPermits(Vec<(u32, KeyedCount)>);
+
+impl ProgressPermits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Counts the request as in progress, and answers it; or refuses it.
+pub(super) fn enter(
+    connection: &mut Connection,
+    entry: &ProgressEntry,
+    acting: &[u8],
+    head: &mut AnswerHead,
+    permits: &mut ProgressPermits,
+) -> Answer {
+    // A request that comes back to a rule, after redirects within the server, counts once.
+    if permits.0.iter().all(|(rule, _)| *rule != entry.of_rule) {
+        let out = &mut connection.output;
+        let entered = core_context::with(|local| {
+            let limits = local.server.limits.clone();
+            entry.enter(local, &parsed(acting, &limits), *head, out)
+        });
+        match entered {
+            Ok(permit) => permits.0.push((entry.of_rule, permit)),
+            Err(refused) => return refused,
+        }
+    }
+    answer_passed(connection, acting, head, entry.rule, PassedCheck::Progress)
 }
 
 /// The answer once the password is checked.

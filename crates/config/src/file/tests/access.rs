@@ -52,6 +52,26 @@ fn wrong_access_is_refused() {
             "[[host]]\naccess.rate = { requests = 1, by = \"cookie\" }\n",
             "v.toml:2:36: host.access.rate.by: \"cookie\": write \"client\", \"all\", or \"field:NAME\"",
         ),
+        (
+            "[[host]]\naccess.in_progress = 5\n",
+            "v.toml:2:22: host.access.in_progress: this is a whole number; write a table, such as [limits] with keys below it",
+        ),
+        (
+            "[[host]]\naccess.in_progress = {}\n",
+            "v.toml:2:22: host.access.in_progress.requests: this key must be there",
+        ),
+        (
+            "[[host]]\naccess.in_progress = { requests = 0 }\n",
+            "v.toml:2:35: host.access.in_progress.requests: 0 is not from 1 to 1000000",
+        ),
+        (
+            "[[host]]\naccess.in_progress = { requests = 1, code = 404 }\n",
+            "v.toml:2:45: host.access.in_progress.code: 404 is not one of 503, 429",
+        ),
+        (
+            "[[host]]\naccess.in_progress = { requests = 1, by = \"field:\" }\n",
+            "v.toml:2:43: host.access.in_progress.by: \"field:\": write \"client\", \"all\", or \"field:NAME\"",
+        ),
     ] {
         assert_eq!(problems(text), [problem], "{text}");
     }
