@@ -5,19 +5,11 @@
 //! for readers (`status/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/metrics.rs`).
 
-use crate::exchange::Sent;
+use crate::{durations::DurationCounts, exchange::Sent};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
-use vermeil::Classes;
 use vermeil_io::Clock;
 use vermeil_routing::hosts::{Host, HostId, Hosts};
-
-/// Classes of durations: a value is exact to a quarter.
-type DurationClasses = Classes<2>;
-
-/// Number of duration classes: up to two to the power of 36 ns, 69 s. Longer durations count as the
-/// longest.
-const DURATIONS: usize = DurationClasses::count(36);
 
 /// The lowest status code, and the number of codes (RFC 9110, section 15).
 const STATUS_MIN: u16 = 100;
@@ -74,8 +66,7 @@ pub(crate) struct RequestCounts {
 #[derive(Clone)]
 pub(crate) struct AnswerCounts {
     statuses: Box<[u64; STATUSES]>,
-    durations: Box<[u64; DURATIONS]>,
-    pub(crate) duration_ns: u64,
+    pub(crate) durations: DurationCounts,
     pub(crate) body_bytes: u64,
     pub(crate) aborted: u64,
 }
@@ -119,8 +110,7 @@ impl Default for AnswerCounts {
     fn default() -> Self {
         Self {
             statuses: Box::new([0; STATUSES]),
-            durations: Box::new([0; DURATIONS]),
-            duration_ns: 0,
+            durations: DurationCounts::default(),
             body_bytes: 0,
             aborted: 0,
         }
@@ -212,8 +202,7 @@ impl AnswerCounts {
     fn count(&mut self, duration_ns: u64, sent: Sent, end: AnswerEnd) {
         let status = usize::from(sent.status.saturating_sub(STATUS_MIN)).min(STATUSES - 1);
         self.statuses[status] += 1;
-        self.durations[DurationClasses::of(duration_ns).min(DURATIONS - 1)] += 1;
-        self.duration_ns += duration_ns;
+        self.durations.count(duration_ns);
         self.body_bytes += sent.body_bytes;
         self.aborted += u64::from(end == AnswerEnd::Aborted);
     }
@@ -223,24 +212,6 @@ impl AnswerCounts {
         (STATUS_MIN..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
-    /// The longest duration and the count of each class that is not empty, in order.
-    pub(crate) fn durations(&self) -> impl Iterator<Item = (u64, u64)> {
-        let classes = self.durations.iter().copied().enumerate().filter(|(_, count)| *count > 0);
-        classes.map(|(class, count)| (DurationClasses::upper_ns(class), count))
-    }
-
-    /// The duration that this share of the answers, from 0 to 1, did not exceed. 0 without answers.
-    pub(crate) fn duration_ns_at(&self, share: f64) -> u64 {
-        let rank = ((self.requests() as f64 * share).ceil() as u64).max(1);
-        let mut seen = 0;
-        let mut durations = self.durations();
-        let reached = durations.find(|(_, count)| {
-            seen += count;
-            seen >= rank
-        });
-        reached.map_or(0, |(ns, _)| ns)
-    }
-
     /// The number of counted answers.
     pub(crate) fn requests(&self) -> u64 {
         self.statuses.iter().sum()
@@ -248,8 +219,7 @@ impl AnswerCounts {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
-        self.durations.iter_mut().zip(other.durations.iter()).for_each(|(sum, count)| *sum += count);
-        self.duration_ns += other.duration_ns;
+        self.durations.add(&other.durations);
         self.body_bytes += other.body_bytes;
         self.aborted += other.aborted;
     }
@@ -428,15 +398,5 @@ mod tests {
         let sum = counts.snapshot();
         assert_eq!(sum.hosts, [("a.example".into(), HostCounts { requests: 2, errors: 0, body_bytes: 20 })]);
         assert_eq!((sum.others.requests, sum.answers.aborted), (1, 1));
-    }
-
-    #[test]
-    fn durations_are_exact_to_a_quarter() {
-        let mut answers = AnswerCounts::default();
-        for ns in [1000, 1_000_000, u64::MAX / 2] {
-            answers.count(ns, SENT, AnswerEnd::Complete);
-        }
-        let durations: Vec<_> = answers.durations().collect();
-        assert_eq!(durations, [(1023, 1), ((1 << 20) - 1, 1), ((1 << 36) - 1, 1)]);
     }
 }

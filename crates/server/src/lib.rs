@@ -31,6 +31,7 @@ mod cores;
 mod counts;
 mod deferred;
 mod descriptors;
+mod durations;
 mod exchange;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

@@ -17,6 +17,7 @@ mod pool_values;
 mod pools;
 mod reload;
 mod routing;
+mod running;
 
 use crate::support::{ConnectionEnd, Io, TestClient, TestServer, TestSite, dechunked};
 use std::{

@@ -25,6 +25,7 @@ pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare, profiles};
 
 use crate::{
     connection::Connection,
+    durations::{ProgramTimes, nanoseconds},
     exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
 };
@@ -34,9 +35,10 @@ use run::CgiRun;
 use std::{
     fs::File,
     sync::{
-        Arc, RwLock,
+        Arc, Mutex, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use vermeil::{More, blocking};
 use vermeil_http::{Method, Request, Status, path};
@@ -59,6 +61,9 @@ pub(crate) struct Cgi {
     /// Requests whose program was found, and the failed requests among them.
     requests: AtomicU64,
     failed: AtomicU64,
+    /// The waits for a turn, and the runs of programs. A lock takes a thousandth of the time that a
+    /// program takes.
+    times: Mutex<ProgramTimes>,
     /// `/dev/null`, for programs without content.
     null: File,
 }
@@ -75,6 +80,19 @@ impl Cgi {
     /// Requests whose program was found, and the failed requests among them.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.requests.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+
+    /// The waits of requests for a turn, and the times that programs took.
+    pub(crate) fn times(&self) -> ProgramTimes {
+        self.times.lock().expect("nothing panics under this lock").clone()
+    }
+
+    fn waited(&self, time: Duration) {
+        self.times.lock().expect("nothing panics under this lock").wait.count(nanoseconds(time));
+    }
+
+    fn ran(&self, time: Duration) {
+        self.times.lock().expect("nothing panics under this lock").run.count(nanoseconds(time));
     }
 
     fn count(&self, result: &Result<Relayed, Broken>) {

@@ -20,8 +20,14 @@ use crate::{
     },
 };
 use std::{
-    ffi::OsStr, future::poll_fn, os::unix::ffi::OsStrExt as _, path::Path, pin::pin, sync::Arc, task::Poll,
-    time::Duration,
+    ffi::OsStr,
+    future::poll_fn,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
 };
 use vermeil::Sleep;
 use vermeil_http::{
@@ -54,7 +60,10 @@ impl CgiRun<'_> {
         let options = self.asking.options;
         let content = collect(connection, self.asking.content, options, self.asking.spools).await?;
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
+        let asked = Instant::now();
         let turn = self.turn(connection, options.timeouts.queue).await?;
+        let began = Instant::now();
+        self.cgi.waited(began - asked);
         let (process, mut output) = self.start(&content, &link, turn)?;
         if self.is_nph() {
             connection.note_raw();
@@ -66,6 +75,7 @@ impl CgiRun<'_> {
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
         // Logs the rest of the error output before any later output of the program.
         drop(errors);
+        self.cgi.ran(began.elapsed());
         match result {
             Ok(relayed) => {
                 process.let_go();

@@ -15,7 +15,7 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{
-        Arc, RwLock,
+        Arc, Mutex, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -90,6 +90,7 @@ impl PreparedCgi {
             numbers: AtomicUsize::new(sites.len()),
             requests: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            times: Mutex::default(),
             sites: RwLock::new(sites),
             options,
             null,

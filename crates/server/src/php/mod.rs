@@ -12,6 +12,7 @@ mod idle;
 mod own;
 mod pool;
 mod run;
+mod running;
 mod snapshot;
 mod stream;
 mod unframe;
@@ -22,6 +23,7 @@ pub(crate) use own::{
     PoolSpec, PoolSupervisor, Pools, PreparedPool, Revised, look_for, prepare, profiles, wanted_by_hosts,
 };
 pub(crate) use run::run;
+pub(crate) use running::RunningRequest;
 pub(crate) use snapshot::PoolSnapshot;
 
 use addresses::PoolAddresses;

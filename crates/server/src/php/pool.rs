@@ -17,12 +17,15 @@
 //! Pure but for a mutex and wakers, because `idle.rs` holds the connections themselves. Tested in
 //! `pool/tests.rs`.
 
-use super::snapshot::{PhpCounters, PoolSnapshot};
+use super::{
+    running::{RunningRequest, RunningRequests, RunningSlot},
+    snapshot::{PhpCounters, PoolSnapshot},
+};
+use crate::durations::ProgramTimes;
 use pool_state::DemandState;
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 use vermeil::{WaitQueue, WaitTicket};
 
@@ -58,6 +61,7 @@ struct ConnectionState {
     /// Places given to requests whose future has not noticed yet.
     granted: Vec<(WaitTicket, PoolTurn)>,
     counters: PhpCounters,
+    running: RunningRequests,
     /// `Some` for a pool on demand.
     demand: Option<DemandState>,
     /// Whether no connection is kept any more, because the pool is about to end.
@@ -113,6 +117,7 @@ impl Pool {
             queue: WaitQueue::default(),
             granted: Vec::new(),
             counters: PhpCounters::default(),
+            running: RunningRequests::default(),
             demand,
             keeps_none: false,
         };
@@ -175,6 +180,16 @@ impl Pool {
     pub(crate) fn snapshot(&self) -> PoolSnapshot {
         let state = self.lock();
         state.counters.snapshot(self.bounds, state.open, state.idle(), state.queue.len())
+    }
+
+    /// The times of the requests.
+    pub(crate) fn times(&self) -> ProgramTimes {
+        self.lock().counters.times()
+    }
+
+    /// The requests that children are in for the longest time, at most `max`.
+    pub(crate) fn longest_running(&self, max: usize) -> Vec<RunningRequest> {
+        self.lock().running.longest(max)
     }
 
     pub(crate) fn count(&self, count: impl FnOnce(&mut PhpCounters)) {
@@ -304,7 +319,7 @@ impl WaitingRequest {
     }
 
     fn lease(&self, turn: PoolTurn) -> PoolPermit {
-        PoolPermit { pool: self.pool.clone(), core: self.core, turn, done: false }
+        PoolPermit { pool: self.pool.clone(), core: self.core, turn, slot: None, done: false }
     }
 }
 
@@ -330,6 +345,8 @@ pub(crate) struct PoolPermit {
     pool: Arc<Pool>,
     core: usize,
     turn: PoolTurn,
+    /// The slot of the request, for the status.
+    slot: Option<RunningSlot>,
     done: bool,
 }
 
@@ -339,12 +356,20 @@ impl PoolPermit {
         self.turn
     }
 
+    /// Counts the wait of a request, which a child now serves.
+    pub(crate) fn serve(&mut self, request: RunningRequest, waited_ns: u64) {
+        let mut state = self.pool.lock();
+        state.counters.waited(waited_ns);
+        self.slot = Some(state.running.begin(request));
+    }
+
     /// Ends a request whose connection can be used again. To keep the connection, `finish` calls
     /// `keep` before another request can get it.
     pub(crate) fn finish(mut self, keep: impl FnOnce()) -> ConnectionFate {
         self.done = true;
         let pool = self.pool.clone();
         let mut state = pool.lock();
+        state.running.end(self.slot.take());
         let fate = match state.queue.first() {
             Some(first) if first.core != self.core => ConnectionFate::Close,
             None if state.keeps_none || state.idle() >= pool.bounds.idle_max => ConnectionFate::Close,
@@ -366,14 +391,11 @@ impl PoolPermit {
 impl Drop for PoolPermit {
     fn drop(&mut self) {
         if !self.done {
+            let slot = self.slot.take();
             let mut state = self.pool.lock();
+            state.running.end(slot);
             state.open -= 1;
             state.dispatch(self.pool.bounds);
         }
     }
-}
-
-/// How long a request waited, or was served, in nanoseconds.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -11,12 +11,14 @@
 use super::{
     Php,
     idle::with_idle,
-    pool::{ConnectionFate, PoolPermit, PoolTurn, nanoseconds},
+    pool::{ConnectionFate, PoolPermit, PoolTurn},
+    running::RunningRequest,
     stream::PhpConnection,
 };
 use crate::{
     connection::Connection,
     core_context,
+    durations::nanoseconds,
     exchange::{AnswerHead, Lost},
     gateway::{
         AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed,
@@ -67,13 +69,13 @@ pub(crate) async fn run(
     let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
     let asked = Instant::now();
     let lease = turn(connection, php, core, options.timeouts.queue).await;
-    let lease = lease.inspect_err(|failure| {
+    let mut lease = lease.inspect_err(|failure| {
         // The pool counts refused requests itself.
         let waited = !matches!(failure, Failure::QueueFull(_));
         php.pool.count(|counters| counters.given_up += u64::from(waited));
     })?;
-    php.pool.count(|counters| counters.waited(nanoseconds(asked.elapsed())));
     let began = Instant::now();
+    lease.serve(RunningRequest::new(request, began), nanoseconds(began - asked));
     let run = PhpRun { php, request, asking, program, head, link, content };
     let mut errors = ErrorLines::new(asking.errors.clone(), "php", asking.name);
     let result = run.exchange(connection, lease, &mut errors).await;

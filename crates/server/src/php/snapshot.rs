@@ -1,10 +1,11 @@
 //! Counts of a pool, for status and metrics.
 
 use super::pool::PoolBounds;
+use crate::durations::ProgramTimes;
 
 /// The counts of a pool at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolSnapshot {
+pub(crate) struct PoolSnapshot {
     /// Connections that may be open at once: the children of the pool.
     pub connections_max: usize,
     /// Connections open.
@@ -58,6 +59,8 @@ pub(crate) struct PhpCounters {
     wait_ns_max: u64,
     service_ns_sum: u64,
     service_ns_max: u64,
+    /// `None` before the first request, because most pools of many hosts have none.
+    times: Option<Box<ProgramTimes>>,
 }
 
 impl PhpCounters {
@@ -65,11 +68,18 @@ impl PhpCounters {
         self.requests += 1;
         self.wait_ns_sum += ns;
         self.wait_ns_max = self.wait_ns_max.max(ns);
+        self.times.get_or_insert_default().wait.count(ns);
     }
 
     pub(crate) fn served(&mut self, ns: u64) {
         self.service_ns_sum += ns;
         self.service_ns_max = self.service_ns_max.max(ns);
+        self.times.get_or_insert_default().run.count(ns);
+    }
+
+    /// The times of the requests.
+    pub(crate) fn times(&self) -> ProgramTimes {
+        self.times.as_deref().cloned().unwrap_or_default()
     }
 
     pub(crate) fn snapshot(

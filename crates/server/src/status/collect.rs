@@ -6,8 +6,8 @@ use super::{
     process::{self, ThreadTime},
     records::{
         AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
-        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, ServerStatus,
-        StatusCount, TlsStatus,
+        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, RunningStatus,
+        ServerStatus, StatusCount, TlsStatus,
     },
     shown_hosts::ShownHosts,
 };
@@ -16,7 +16,8 @@ use crate::{
     compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    php::{Php, PoolSnapshot, PoolState},
+    durations::DurationCounts,
+    php::{Php, PoolState, RunningRequest},
     programs::ProgramsShared,
     server::Server,
     tls::TlsSnapshot,
@@ -45,6 +46,10 @@ const CORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Names that are shown of the hosts of a pool: enough to recognize the site.
 const POOL_NAMES_MAX: usize = 8;
+
+/// Requests in PHP children that a status shows, the longest first. A pool of slow scripts shows
+/// what they are in its first lines, and no pool makes a status long.
+const RUNNING_SHOWN_MAX: usize = 32;
 
 /// The sources of a status.
 pub(crate) struct Sources<'s> {
@@ -154,9 +159,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),
         compression: compression(&server.compressor().snapshot()),
-        php: answering
-            .as_ref()
-            .and_then(|answering| Some(PhpStatus::from(answering.php.as_ref()?.snapshot()))),
+        php: answering.as_ref().and_then(|answering| Some(php_status(answering.php.as_ref()?))),
         php_pools: answering.as_ref().map_or(0, |answering| answering.pools.len() as u64),
         php_pools_used: answering
             .map(|answering| php_pools(&answering.pools, &options.hosts))
@@ -168,7 +171,7 @@ fn php_pools(pools: &HashMap<Arc<PoolOptions>, Arc<Php>>, hosts: &Hosts) -> Vec<
     let mut names = if pools.is_empty() { HashMap::new() } else { names_of_pools(hosts) };
     let used = pools.iter().filter_map(|(options, php)| {
         let (gate, starts) = php.gate()?;
-        let pool = PhpStatus::from(php.snapshot());
+        let pool = php_status(php);
         let is_used = starts > 0 || pool.queue > 0;
         let user = options.user.as_ref().map(ToString::to_string);
         let (state, idle_stop_s) = (gate.name().to_owned(), options.idle_stop.as_secs_f64());
@@ -202,12 +205,17 @@ fn names_of_pools(hosts: &Hosts) -> HashMap<&Arc<PoolOptions>, BTreeSet<String>>
 fn cgi(cgi: &Cgi) -> CgiStatus {
     let (running, running_max, waiting) = cgi.now();
     let (requests, failed) = cgi.counts();
+    let times = cgi.times();
     CgiStatus {
         running: running as u64,
         running_max: running_max as u64,
         waiting: waiting as u64,
         requests,
         failed,
+        waits: classes(&times.wait),
+        wait_s_sum: seconds(times.wait.sum_ns),
+        runs: classes(&times.run),
+        run_s_sum: seconds(times.run.sum_ns),
     }
 }
 
@@ -346,7 +354,7 @@ fn host(name: &str, counts: &HostCounts) -> HostAnswers {
 
 /// The answers of an instance, with its requests and bytes per second.
 fn answers(counts: &AnswerCounts, (requests_per_s, body_bytes_per_s): (f64, f64)) -> AnswersStatus {
-    let seconds = |ns: u64| ns as f64 / 1e9;
+    let durations = &counts.durations;
     AnswersStatus {
         statuses: counts
             .statuses()
@@ -356,14 +364,28 @@ fn answers(counts: &AnswerCounts, (requests_per_s, body_bytes_per_s): (f64, f64)
         body_bytes: counts.body_bytes,
         requests_per_s,
         body_bytes_per_s,
-        durations: counts
-            .durations()
-            .map(|(ns, count)| DurationCount { at_most_s: seconds(ns), count })
-            .collect(),
-        duration_s_sum: seconds(counts.duration_ns),
-        duration_s_p50: seconds(counts.duration_ns_at(0.5)),
-        duration_s_p90: seconds(counts.duration_ns_at(0.9)),
-        duration_s_p99: seconds(counts.duration_ns_at(0.99)),
+        durations: classes(durations),
+        duration_s_sum: seconds(durations.sum_ns),
+        duration_s_p50: seconds(durations.ns_at(0.5)),
+        duration_s_p90: seconds(durations.ns_at(0.9)),
+        duration_s_p99: seconds(durations.ns_at(0.99)),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn classes(counts: &DurationCounts) -> Vec<DurationCount> {
+    counts.classes().map(|(ns, count)| DurationCount { at_most_s: seconds(ns), count }).collect()
+}
+
+fn running(request: &RunningRequest) -> RunningStatus {
+    RunningStatus {
+        method: request.method().escape_ascii().to_string(),
+        host: request.host().escape_ascii().to_string(),
+        path: request.path().escape_ascii().to_string(),
+        running_s: request.since.elapsed().as_secs_f64(),
     }
 }
 
@@ -407,29 +429,29 @@ fn ask<T: Send + 'static>(
     answers
 }
 
-impl From<PoolSnapshot> for PhpStatus {
-    fn from(pool: PoolSnapshot) -> Self {
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let mean =
-            |ns_sum: u64| if pool.requests == 0 { 0.0 } else { seconds(ns_sum) / pool.requests as f64 };
-        Self {
-            children: pool.connections_max as u64,
-            open: pool.open as u64,
-            busy: pool.busy as u64,
-            queue: pool.queue as u64,
-            queue_max: pool.queue_max as u64,
-            requests: pool.requests,
-            refused: pool.refused,
-            given_up: pool.given_up,
-            retried: pool.retried,
-            failed: pool.failed,
-            wait_s_sum: seconds(pool.wait_ns_sum),
-            service_s_sum: seconds(pool.service_ns_sum),
-            wait_s_mean: mean(pool.wait_ns_sum),
-            wait_s_max: seconds(pool.wait_ns_max),
-            service_s_mean: mean(pool.service_ns_sum),
-            service_s_max: seconds(pool.service_ns_max),
-            restarts: pool.restarts,
-        }
+fn php_status(php: &Php) -> PhpStatus {
+    let (pool, times) = (php.snapshot(), php.pool.times());
+    let mean = |ns_sum: u64| if pool.requests == 0 { 0.0 } else { seconds(ns_sum) / pool.requests as f64 };
+    PhpStatus {
+        children: pool.connections_max as u64,
+        open: pool.open as u64,
+        busy: pool.busy as u64,
+        queue: pool.queue as u64,
+        queue_max: pool.queue_max as u64,
+        requests: pool.requests,
+        refused: pool.refused,
+        given_up: pool.given_up,
+        retried: pool.retried,
+        failed: pool.failed,
+        wait_s_sum: seconds(pool.wait_ns_sum),
+        service_s_sum: seconds(pool.service_ns_sum),
+        wait_s_mean: mean(pool.wait_ns_sum),
+        wait_s_max: seconds(pool.wait_ns_max),
+        service_s_mean: mean(pool.service_ns_sum),
+        service_s_max: seconds(pool.service_ns_max),
+        waits: classes(&times.wait),
+        services: classes(&times.run),
+        running: php.pool.longest_running(RUNNING_SHOWN_MAX).iter().map(running).collect(),
+        restarts: pool.restarts,
     }
 }

@@ -7,8 +7,8 @@
 //! configuration. Tested through the binary (`crates/cli/tests/e2e/metrics.rs`).
 
 use super::records::{
-    AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, HostAnswers, InstanceStatus, PhpPoolStatus,
-    PhpStatus, ServerStatus,
+    AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers, InstanceStatus,
+    PhpPoolStatus, PhpStatus, ServerStatus,
 };
 use prometheus_client::{
     collector::Collector,
@@ -22,9 +22,16 @@ use std::fmt;
 
 /// The exponents of the upper bounds of the duration histogram, in nanoseconds as powers of two:
 /// from 33 µs to 17 s. The bounds are bounds of the counted classes too, so the counts are exact.
-const BOUNDS: std::ops::RangeInclusive<u32> = 15..=34;
+const BOUNDS: &[u32] = &[15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34];
+
+/// The same for the times of programs: from 0.26 ms to 69 s. Fewer, because each pool has two
+/// histograms.
+const PROGRAM_BOUNDS: &[u32] = &[18, 20, 22, 24, 26, 28, 30, 32, 34, 36];
 
 type Labels = Vec<(&'static str, String)>;
+
+/// Durations in classes, and their sum in seconds.
+type Durations<'s> = (&'s [DurationCount], f64);
 
 /// A label set with a value.
 type SeriesValue<N> = (Labels, N);
@@ -96,25 +103,12 @@ fn requests(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fm
     families.counter("answers_cut", help, None, cut)?;
     let bytes = answers(|answers| answers.body_bytes);
     families.counter("sent_body", "Bodies of answers", Some(Unit::Bytes), bytes)?;
+    let durations = instances.iter().map(|one| {
+        let AnswersStatus { durations, duration_s_sum, .. } = &one.answers;
+        (process(one), (&durations[..], *duration_s_sum))
+    });
     let help = "Time from the head of a request to the end of its answer";
-    let kind = MetricType::Histogram;
-    let mut durations =
-        families.encoder.encode_descriptor("request_duration", help, Some(&Unit::Seconds), kind)?;
-    for one in instances {
-        let AnswersStatus { durations: counts, duration_s_sum, .. } = &one.answers;
-        let mut bounds: Vec<f64> = BOUNDS.map(|power| (1_u64 << power) as f64 / 1e9).collect();
-        bounds.push(f64::INFINITY);
-        let mut buckets: Vec<(f64, u64)> = bounds.into_iter().map(|bound| (bound, 0)).collect();
-        for count in counts {
-            let bucket = buckets.iter_mut().find(|(bound, _)| count.at_most_s <= *bound);
-            bucket.expect("the last bound is infinite").1 += count.count;
-        }
-        let count = counts.iter().map(|count| count.count).sum();
-        let labels = process(one);
-        let mut of_process = durations.encode_family(&labels)?;
-        of_process.encode_histogram::<NoLabelSet>(*duration_s_sum, count, &buckets, None)?;
-    }
-    Ok(())
+    families.histogram("request_duration", help, BOUNDS, durations)
 }
 
 fn hosts(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
@@ -179,7 +173,7 @@ fn caches(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt:
 fn php(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
     fn each<'p, N: 'p>(
         pools: &'p [(Labels, &'p PhpStatus)],
-        of: fn(&PhpStatus) -> N,
+        of: fn(&'p PhpStatus) -> N,
     ) -> impl Iterator<Item = SeriesValue<N>> + 'p {
         pools.iter().map(move |(labels, pool)| (labels.clone(), of(pool)))
     }
@@ -193,9 +187,11 @@ fn php(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Re
     let help = "Requests that PHP did not answer properly";
     families.counter("php_failed", help, None, each(pools, |pool| pool.failed))?;
     let help = "Time that requests waited for a child";
-    families.counter("php_wait", help, Some(Unit::Seconds), each(pools, |pool| pool.wait_s_sum))?;
+    let waits = each(pools, |pool| (&pool.waits[..], pool.wait_s_sum));
+    families.histogram("php_wait", help, PROGRAM_BOUNDS, waits)?;
     let help = "Time that children took for requests";
-    families.counter("php_service", help, Some(Unit::Seconds), each(pools, |pool| pool.service_s_sum))?;
+    let services = each(pools, |pool| (&pool.services[..], pool.service_s_sum));
+    families.histogram("php_service", help, PROGRAM_BOUNDS, services)?;
     families.counter("php_restarts", "Restarts of the pool", None, each(pools, |pool| pool.restarts))
 }
 
@@ -220,7 +216,14 @@ fn cgi(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Re
     families.gauge("cgi_queue", "Requests that wait for a turn", None, each(|cgi| cgi.waiting))?;
     families.counter("cgi_requests", "Requests for programs", None, each(|cgi| cgi.requests))?;
     let help = "Requests whose program gave no valid answer, or that got no turn";
-    families.counter("cgi_failed", help, None, each(|cgi| cgi.failed))
+    families.counter("cgi_failed", help, None, each(|cgi| cgi.failed))?;
+    let times = |of: fn(&CgiStatus) -> Durations<'_>| {
+        instances.iter().filter_map(move |one| Some((process(one), of(one.cgi.as_ref()?))))
+    };
+    let help = "Time that requests waited for their turn";
+    families.histogram("cgi_wait", help, PROGRAM_BOUNDS, times(|cgi| (&cgi.waits, cgi.wait_s_sum)))?;
+    let help = "Time from the start of a program to the end of its answer";
+    families.histogram("cgi_run", help, PROGRAM_BOUNDS, times(|cgi| (&cgi.runs, cgi.run_s_sum)))
 }
 
 fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
@@ -303,6 +306,37 @@ impl Families<'_, '_> {
         }
         let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
         samples.try_for_each(|(labels, value)| ConstGauge::new(value).encode(family.encode_family(&labels)?))
+    }
+}
+
+impl Families<'_, '_> {
+    /// Writes a family of histograms of durations, if there are any. The exponents in `bounds` are
+    /// those of bounds of the counted classes.
+    fn histogram<'s>(
+        &mut self,
+        name: &str,
+        help: &str,
+        bounds: &[u32],
+        samples: impl IntoIterator<Item = SeriesValue<Durations<'s>>>,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let kind = MetricType::Histogram;
+        let mut family = self.encoder.encode_descriptor(name, help, Some(&Unit::Seconds), kind)?;
+        let bounds = bounds.iter().map(|power| (1_u64 << power) as f64 / 1e9).chain([f64::INFINITY]);
+        let empty: Vec<(f64, u64)> = bounds.map(|bound| (bound, 0)).collect();
+        for (labels, (counts, sum)) in samples {
+            let mut buckets = empty.clone();
+            for count in counts {
+                let bucket = buckets.iter_mut().find(|(bound, _)| count.at_most_s <= *bound);
+                bucket.expect("the last bound is infinite").1 += count.count;
+            }
+            let count = counts.iter().map(|count| count.count).sum();
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
     }
 }
 

@@ -358,8 +358,29 @@ record! {
         service_s_mean: f64,
         /// Longest time that a child took for a request.
         service_s_max: f64,
+        /// The waits in classes, as with `durations` of the answers.
+        waits: Vec<DurationCount>,
+        /// The times of children for requests in classes.
+        services: Vec<DurationCount>,
+        /// The requests that children are in, the longest first: at most 32.
+        running: Vec<RunningStatus>,
         /// Restarts of the pool after an unexpected end.
         restarts: u64,
+    }
+}
+
+record! {
+    /// A request that a PHP child is in. Names are cut after 256 bytes together. Bytes outside of
+    /// ASCII are escaped.
+    pub struct RunningStatus {
+        /// The method.
+        method: String,
+        /// The host that the client named.
+        host: String,
+        /// The path as received, without the query.
+        path: String,
+        /// Time since the request got the child.
+        running_s: f64,
     }
 }
 
@@ -396,6 +417,14 @@ record! {
         requests: u64,
         /// Requests whose program gave no valid answer, or that got no turn.
         failed: u64,
+        /// The waits of requests for their turn in classes, as with `durations` of the answers.
+        waits: Vec<DurationCount>,
+        /// Sum of all waits.
+        wait_s_sum: f64,
+        /// The times from the start of a program to the end of its answer, in classes.
+        runs: Vec<DurationCount>,
+        /// Sum of these times.
+        run_s_sum: f64,
     }
 }
 
@@ -467,6 +496,7 @@ pub fn reference_page() -> String {
         LogStatus::doc(),
         NoticeStatus::doc(),
         PhpStatus::doc(),
+        RunningStatus::doc(),
         PhpPoolStatus::doc(),
         CgiStatus::doc(),
         TlsStatus::doc(),

@@ -1,8 +1,9 @@
 //! A status for people: some lines, the cores as a table.
 
 use super::records::{
-    AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, HostAnswers, HostsStatus,
-    InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
+    AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
+    HostsStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, RunningStatus, ServerStatus,
+    TlsStatus,
 };
 use std::{
     fmt::{self, Display},
@@ -74,17 +75,19 @@ impl Display for InstanceStatus {
         if let Some(php) = &self.php {
             write!(f, "php: ")?;
             php.fmt(f)?;
+            details(php, "  ", f)?;
         }
         if self.php_pools > 0 {
             pools(self, f)?;
         }
         if let Some(cgi) = &self.cgi {
-            let CgiStatus { running, running_max, waiting, requests, failed } = cgi;
+            let CgiStatus { running, running_max, waiting, requests, failed, waits, runs, .. } = cgi;
             writeln!(
                 f,
                 "cgi: {running} of at most {running_max} programs running, {waiting} requests waiting; {requests} \
                  requests, {failed} failed"
             )?;
+            program_times("  ", waits, "ran", runs, f)?;
         }
         if let Some(tls) = &self.tls {
             let TlsStatus { handshakes_full, handshakes_resumed, handshakes_failed, .. } = tls;
@@ -264,6 +267,53 @@ impl Display for PhpStatus {
     }
 }
 
+/// Requests in children that are shown for each pool. The JSON has more.
+const RUNNING_LISTED_MAX: usize = 8;
+
+/// The times of a pool, and the requests that its children are in.
+fn details(pool: &PhpStatus, indent: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    program_times(indent, &pool.waits, "served", &pool.services, f)?;
+    for RunningStatus { method, host, path, running_s } in pool.running.iter().take(RUNNING_LISTED_MAX) {
+        writeln!(f, "{indent}for {}: {method} {host}{path}", ms(*running_s))?;
+    }
+    match pool.busy.saturating_sub(RUNNING_LISTED_MAX as u64) {
+        0 => Ok(()),
+        more => writeln!(f, "{indent}and {more} more"),
+    }
+}
+
+/// The waits for programs, and the times of programs, if there are any.
+fn program_times(
+    indent: &str,
+    waits: &[DurationCount],
+    verb: &str,
+    runs: &[DurationCount],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    if waits.is_empty() {
+        return Ok(());
+    }
+    let [wait_half, wait_most] = [0.5, 0.99].map(|share| ms(reached(waits, share)));
+    let [run_half, run_most] = [0.5, 0.99].map(|share| ms(reached(runs, share)));
+    writeln!(
+        f,
+        "{indent}waited: 50 % within {wait_half}, 99 % within {wait_most}; {verb}: 50 % within {run_half}, 99 % within \
+         {run_most}"
+    )
+}
+
+/// The duration that this share of the durations did not exceed.
+fn reached(counts: &[DurationCount], share: f64) -> f64 {
+    let all: u64 = counts.iter().map(|class| class.count).sum();
+    let rank = ((all as f64 * share).ceil() as u64).max(1);
+    let mut seen = 0;
+    let reached = counts.iter().find(|class| {
+        seen += class.count;
+        seen >= rank
+    });
+    reached.map_or(0.0, |class| class.at_most_s)
+}
+
 /// Pools of hosts that are shown one by one: as many as hosts in the JSON, because a pool serves a
 /// host.
 const POOLS_SHOWN_MAX: usize = 20;
@@ -277,6 +327,7 @@ fn pools(instance: &InstanceStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts = if hosts.is_empty() { String::new() } else { format!(" ({})", hosts.join(", ")) };
         write!(f, "  {user}{hosts}: {state}, started {}; ", times(*starts))?;
         pool.fmt(f)?;
+        details(pool, "    ", f)?;
     }
     match used.len().saturating_sub(POOLS_SHOWN_MAX) {
         0 => Ok(()),

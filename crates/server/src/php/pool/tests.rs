@@ -7,7 +7,9 @@ use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
     task::Wake,
+    time::{Duration, Instant},
 };
+use vermeil_http::{ConnectionLimits, ParsedPart};
 
 #[derive(Default)]
 struct TestNotifier(AtomicBool);
@@ -285,4 +287,37 @@ proptest! {
         let snapshot = pool.snapshot();
         prop_assert_eq!((snapshot.busy, snapshot.queue), (0, 0));
     }
+}
+
+#[test]
+fn longest_running_requests_are_named() {
+    let pool = pool(2, 2);
+    let start = Instant::now();
+    let name = |target: &str, seconds| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        match vermeil_http::parse(head.as_bytes(), &ConnectionLimits::default()) {
+            ParsedPart::Complete { request, .. } => {
+                RunningRequest::new(&request, start + Duration::from_secs(seconds))
+            }
+            _ => panic!("{target}"),
+        }
+    };
+    let [mut young, mut old] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(0))];
+    young.serve(name("/young?secret", 2), 5);
+    old.serve(name(&format!("/{}", "x".repeat(1000)), 1), 5);
+    let paths = |max| -> Vec<String> {
+        let of = |request: &RunningRequest| request.path().escape_ascii().to_string();
+        pool.longest_running(max).iter().map(of).collect()
+    };
+    // The method and the host take a part of the bytes.
+    assert_eq!(paths(9), [format!("/{}", "x".repeat(243)), "/young".to_owned()]);
+    assert_eq!(paths(1).len(), 1);
+    let first = &pool.longest_running(1)[0];
+    assert_eq!((first.method(), first.host()), (&b"GET"[..], &b"a.example"[..]));
+    drop(old);
+    assert_eq!(paths(9), ["/young"]);
+    assert_eq!(young.finish(|| ()), ConnectionFate::Keep);
+    assert!(paths(9).is_empty());
+    let counted: Vec<_> = pool.times().wait.classes().map(|(_, count)| count).collect();
+    assert_eq!(counted, [2]);
 }
