@@ -14,10 +14,11 @@ use crate::{
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
+    os::fd::{AsFd as _, OwnedFd},
 };
 use unix::{Before, Refusal};
 use vermeil_address::{ListenAddr, UnixAddr};
-use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once};
+use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once, shares_port};
 use vermeil_topology::CpuId;
 
 /// The server cannot listen on an address.
@@ -195,18 +196,19 @@ fn open_sockets(
 /// Adds sockets for cores that the previous server did not have. A new socket listens only once its
 /// core accepts. If it listened before, its connections would be lost with a server that fails to
 /// start. Returns `None` if no client reaches the inherited socket, because its path leads to
-/// another file.
+/// another file. A socket of the service manager serves all cores, because no further socket may
+/// listen on its address.
 fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<Option<Listening>> {
     let Listening { addr, mut sockets, .. } = before;
     let addr = match (asked, addr) {
         (ListenAddr::Unix(asked), ListenAddr::Unix(bound)) => {
             let Some(addr) = unix::renew(asked, bound)? else { return Ok(None) };
-            // These are duplicates of one socket.
-            sockets.truncate(cpus.len());
-            while sockets.len() < cpus.len() {
-                sockets.push(sockets[0].try_clone()?);
-            }
+            duplicate(&mut sockets, cpus.len())?;
             ListenAddr::Unix(addr)
+        }
+        _ if !shares_port(sockets[0].as_fd()) => {
+            duplicate(&mut sockets, cpus.len())?;
+            addr
         }
         _ => {
             let first = TcpListener::from(sockets[0].try_clone()?);
@@ -218,6 +220,15 @@ fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<
         }
     };
     Ok(Some(Listening { asked, addr, sockets }))
+}
+
+/// Makes as many duplicates of one socket as there are cores.
+fn duplicate(sockets: &mut Vec<OwnedFd>, cores: usize) -> io::Result<()> {
+    sockets.truncate(cores);
+    while sockets.len() < cores {
+        sockets.push(sockets[0].try_clone()?);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

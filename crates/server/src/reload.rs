@@ -74,6 +74,12 @@ pub(crate) enum ReloadError {
     /// A new address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The mode of a socket of the service manager.
+    #[error(
+        "the service manager passed {0} and decides about its mode: write the former mode {1:04o} again, and change \
+         SocketMode= in the socket unit"
+    )]
+    PassedMode(ListenAddr, u32),
     /// A new address, which the broker opens.
     #[error("{0}")]
     Broker(io::Error),
@@ -232,6 +238,7 @@ impl RunningServer {
             return Err(ReloadError::HandingOver);
         }
         let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
+        refuse_mode_of_passed(&present.bound, &options)?;
         let added = self.listen_on_added(&present, &options)?;
         let prepared = self.prepare(&present, options, added)?;
         Ok(self.take(&mut present, prepared))
@@ -408,6 +415,24 @@ impl StatusPage for RunningServer {
             StatusForm::Metrics => status.to_metrics().into(),
         })
     }
+}
+
+/// Refuses another mode for a unix socket that the service manager passed, because the server would
+/// put a socket of its own in the place of the manager's.
+pub(crate) fn refuse_mode_of_passed(
+    bound: &[(ListenAddr, ListenAddr)],
+    new: &ServeOptions,
+) -> Result<(), ReloadError> {
+    let passed = bound.iter().filter_map(|(asked, bound)| {
+        let is_passed = bound.unix().is_some_and(|unix| unix.file().is_none());
+        Some((asked, asked.unix()?)).filter(|_| is_passed)
+    });
+    for (asked, unix) in passed {
+        if new.listen.iter().any(|addr| addr.is_at(asked) && addr != asked) {
+            return Err(ReloadError::PassedMode(*asked, unix.mode()));
+        }
+    }
+    Ok(())
 }
 
 /// Opens the addresses that `new` has and `old` lacks.

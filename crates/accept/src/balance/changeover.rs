@@ -10,7 +10,7 @@ use std::{
     os::fd::{AsFd as _, OwnedFd},
 };
 use vermeil_address::ListenAddr;
-use vermeil_io::prefer_cpu;
+use vermeil_io::{prefer_cpu, shares_port};
 use vermeil_log::operator_log::log_line;
 use vermeil_steer::{Group, choose_no_more};
 use vermeil_topology::CpuId;
@@ -24,13 +24,17 @@ pub struct Changeover {
 }
 
 impl Changeover {
-    /// Prepares for an address. A unix socket needs nothing, because all cores share it.
+    /// Prepares for an address. A unix socket and a socket of the service manager need nothing,
+    /// because all cores share it.
     ///
     /// # Errors
     /// Out of descriptors.
     pub fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Option<Self>> {
         let ListenAddr::Tcp(addr) = listening.addr else { return Ok(None) };
         let Listening { sockets, .. } = listening.try_clone()?;
+        if !sockets.first().is_some_and(|socket| shares_port(socket.as_fd())) {
+            return Ok(None);
+        }
         let group = balancing.group();
         Ok(Some(Self { addr, sockets, group }))
     }

@@ -1,6 +1,6 @@
 //! Listening sockets that a service manager passes (sd_listen_fds(3)).
 
-use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, until_or};
+use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, until_or, vermeil};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
     os::{
         fd::OwnedFd,
         unix::{
-            fs::PermissionsExt as _,
+            fs::{MetadataExt as _, PermissionsExt as _},
             net::{UnixListener, UnixStream},
         },
     },
@@ -22,6 +22,8 @@ on_both!(
     instances_share_passed_socket,
     passed_unix_socket_keeps_its_file,
     reload_keeps_passed_socket,
+    reload_refuses_mode_of_passed_socket,
+    more_cores_take_over_passed_socket,
     wrong_passed_sockets_are_refused,
 );
 
@@ -136,6 +138,58 @@ fn reload_keeps_passed_socket(io: Io) {
         let reloads = || (server.stderr().matches("reloaded: ").count() == reload).then_some(());
         until_or(reloads, || format!("the server reloads: {}", server.stderr()));
         assert_eq!(TestClient::connect(addr).get("/").status, 200);
+    }
+    stops_clean(&server);
+}
+
+fn reload_refuses_mode_of_passed_socket(io: Io) {
+    for top in ["cores = 2\n", "cores = 2\ninstances = 2\n"] {
+        let site = TestSite::new();
+        let path = site.outside("socket");
+        let socket = UnixListener::bind(&path).expect("bound");
+        let before = fs::metadata(&path).expect("there");
+        let file = configuration(io, &site, top, "unix:socket");
+        let server = start(&file, socket.into(), RIGHT);
+        serves(&server);
+        let text = fs::read_to_string(&file).expect("there");
+        let other = text.replace("[[host]]", "mode = \"0600\"\n[[host]]");
+        fs::write(&file, other).expect("written");
+        server.signal(Signal::HUP);
+        let refused = "decides about its mode: write the former mode 0666 again, and change SocketMode=";
+        let said = || server.stderr().contains(refused).then_some(());
+        until_or(said, || format!("{refused}: {}", server.stderr()));
+        let after = fs::metadata(&path).expect("there");
+        assert_eq!((after.ino(), after.mode()), (before.ino(), before.mode()), "the manager's file stays");
+        fs::write(&file, text).expect("written");
+        server.signal(Signal::HUP);
+        let reloaded = || server.stderr().contains("reloaded: ").then_some(());
+        until_or(reloaded, || format!("the server reloads: {}", server.stderr()));
+        assert!(UnixStream::connect(&path).is_ok());
+        stops_clean(&server);
+    }
+}
+
+/// Regression: the server bound further sockets, which the address refuses.
+fn more_cores_take_over_passed_socket(io: Io) {
+    let site = TestSite::new();
+    let (socket, addr) = passed();
+    let file = configuration(io, &site, "control = \"control\"\ncores = 1\n", &addr.to_string());
+    let mut server = start(&file, duplicate(&socket), RIGHT);
+    serves(&server);
+    let text = fs::read_to_string(&file).expect("there");
+    for cores in [2, 1] {
+        fs::write(&file, text.replace("cores = 1", &format!("cores = {cores}"))).expect("written");
+        let mut command = vermeil(&["serve", "--take-over", "--config"]);
+        command.arg(&file);
+        let next = TestProcess::spawn(command);
+        let took = || next.stderr().contains("took over from process ").then_some(());
+        until_or(took, || format!("{cores} cores take over: {}", next.stderr()));
+        assert!(!next.stderr().contains("does not choose"), "{}", next.stderr());
+        assert_eq!(server.wait(), Some(0), "{}", server.stderr());
+        for _ in 0..8 {
+            assert_eq!(TestClient::connect(addr).get("/").status, 200);
+        }
+        server = next;
     }
     stops_clean(&server);
 }

@@ -13,7 +13,7 @@ use crate::{
         ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
-    reload::{ReloadError, listen_on_added, say_kept},
+    reload::{ReloadError, listen_on_added, refuse_mode_of_passed, say_kept},
     status::{InstanceStatus, ServerStatus, imbalance},
 };
 use rustix::process::Signal;
@@ -429,6 +429,7 @@ impl Supervisor {
         let new = vermeil_config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
         self.find_hanging()?;
         let old = &in_force.options;
+        refuse_mode_of_passed(&addresses_of(&in_force.listening), &new)?;
         let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
         let ours = keys_that_differ(&old.instances, &new.instances);
