@@ -27,6 +27,7 @@ use std::{
     fs::{self, File},
     io,
     path::Path,
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use vermeil_io::output::{NameInFolder, Output};
@@ -35,6 +36,11 @@ use vermeil_io::output::{NameInFolder, Output};
 /// notices a renamed file (`MOVE_CHECK` in `named.rs`). So a process never writes to a file that
 /// two rotations have moved.
 pub const ROTATION_GAP: Duration = Duration::from_secs(2);
+
+/// Interval and number of attempts to lock a file for its rotation. Every user that may read the
+/// log may lock it too, so a rotation never waits without end. A rotation takes a few renames, and
+/// the thread that writes the log waits meanwhile.
+const LOCK_TRIES: (Duration, u32) = (Duration::from_millis(5), 10);
 
 /// When log files are rotated, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,13 +84,14 @@ impl Rotation {
 
 /// Renames the log at `path` and the rotated files before it, and makes a new empty file with the
 /// owner and the mode of the old file. Returns false, and does nothing, if the path does not name
-/// `file` any more, or if another process is rotating the file.
+/// `file` any more, because another process has rotated the file.
 ///
 /// The superuser rotates only a file that the superuser would open as a log ([`Output`]), because
 /// the new file gets the owner of the old file. So a planted hard link gives no file away.
 ///
 /// # Errors
-/// The system's error. The log keeps its name then, unless only the new file could not be made.
+/// The system's error, or another process holds a lock on the file. The log keeps its name then,
+/// unless only the new file could not be made.
 pub fn rotate(path: &Path, file: LogFileId, kept: u32) -> io::Result<bool> {
     // Only the superuser must not follow links of other users, and `find` looks at each link then.
     let path = if geteuid().is_root() { path.to_owned() } else { fs::canonicalize(path)? };
@@ -97,17 +104,32 @@ pub fn rotate(path: &Path, file: LogFileId, kept: u32) -> io::Result<bool> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || LogFileId::of(&found) != file {
         return Ok(false);
     }
-    match flock(&open, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Ok(false),
-        locked => locked?,
-    }
+    let is_locked = lock(&open)?;
     if LogFileId::of(&log.stat()?) != file {
         return Ok(false);
+    }
+    if !is_locked {
+        let why =
+            "another process holds a lock on the file (flock); stop it, for example a reader of the log";
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
     }
     shift(&log, kept)?;
     log.rename(&numbered(&log, 1)?)?;
     make_anew(&log, &found)?;
     Ok(true)
+}
+
+/// Takes the lock of a rotation. Returns false if another process still holds the lock after
+/// [`LOCK_TRIES`]. A process that rotates has made its renames by then.
+fn lock(open: &File) -> io::Result<bool> {
+    let (pause, attempts) = LOCK_TRIES;
+    for _ in 0..attempts {
+        match flock(open, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => thread::sleep(pause),
+            locked => return locked.map(|()| true).map_err(io::Error::from),
+        }
+    }
+    Ok(false)
 }
 
 /// Frees the number 1: raises the numbers of the rotated files below the first free number.
@@ -221,8 +243,13 @@ mod tests {
         assert!(!rotate(&log.at("log"), old, 3).expect("the path names another file"));
         let held = File::open(log.at("log")).expect("open");
         flock(&held, FlockOperation::NonBlockingLockExclusive).expect("locked");
-        assert!(!log.rotate(3).expect("another process rotates"));
+        let error = log.rotate(3).expect_err("another process holds the lock").to_string();
+        assert!(error.starts_with("another process holds a lock on the file (flock)"), "{error}");
         assert_eq!(log.texts(), ["old"]);
+        drop(held);
+        log.write("log", "new");
+        assert!(log.rotate(3).expect("rotated"));
+        assert_eq!(log.texts(), ["new", "old"]);
     }
 
     #[test]

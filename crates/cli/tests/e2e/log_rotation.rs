@@ -1,7 +1,10 @@
 //! Rotation of log files by the server itself.
 
 use crate::support::{Io, TestServer, TestSite, on_usual, until_or, vermeil};
-use rustix::process::geteuid;
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::geteuid,
+};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, chown, symlink},
@@ -12,6 +15,7 @@ on_usual!(
     full_log_is_rotated_without_loss,
     log_is_rotated_at_new_period,
     instances_rotate_one_log_once,
+    lock_of_reader_gives_notice,
     server_rotates_after_giving_up_rights,
     folder_without_rights_is_refused,
     wrong_rotation_is_refused,
@@ -68,6 +72,37 @@ fn full_log_is_rotated_without_loss(io: Io) {
     server.stops_clean();
     assert_eq!(numbers(&site), (0..asked).collect::<Vec<_>>());
     assert!(server.stderr().contains(" 0 log records dropped"), "{server:?}");
+}
+
+/// Regression: the server said nothing while a reader of the log held a lock, and never rotated.
+fn lock_of_reader_gives_notice(io: Io) {
+    let site = TestSite::new();
+    let file = configuration(io, &site, "cores = 1\n", "rotate_bytes = \"1K\"\n");
+    let server = TestServer::of_file(&file);
+    let reader = fs::File::open(site.outside("logs/log")).expect("there");
+    flock(&reader, FlockOperation::LockShared).expect("locked");
+    let mut asked = 0;
+    let words = "another process holds a lock on the file (flock); stop it";
+    until_or(
+        || {
+            server.get(&format!("/{asked}"));
+            asked += 1;
+            server.stderr().contains(words).then_some(())
+        },
+        || format!("{words}: {server:?}"),
+    );
+    assert!(!rotated(&site, 1).exists());
+    drop(reader);
+    until_or(
+        || {
+            server.get(&format!("/{asked}"));
+            asked += 1;
+            rotated(&site, 1).exists().then_some(())
+        },
+        || format!("the log is rotated: {server:?}"),
+    );
+    server.stops_clean();
+    assert_eq!(numbers(&site), (0..asked).collect::<Vec<_>>());
 }
 
 fn log_is_rotated_at_new_period(io: Io) {
