@@ -14,6 +14,7 @@ on_usual!(
     ranges_are_of_the_file_as_it_is,
     changed_file_is_compressed_again,
     cache_of_compressed_files_is_bounded,
+    content_that_a_client_receives_is_counted,
     programs_are_compressed,
     program_fields_forbid_compression,
     each_event_of_a_stream_arrives_at_once,
@@ -376,6 +377,29 @@ fn cache_of_compressed_files_is_bounded(io: Io) {
         assert!(decoded(&none.client().get_with("/0.txt", &[&accept("gzip")])) == page(0, 20_000));
     }
     until_counts(&none, &[("cache_files", 0), ("files", 3)]);
+}
+
+/// Contents outside of the cache, which slow clients still receive, are in the status.
+fn content_that_a_client_receives_is_counted(io: Io) {
+    let site = TestSite::new();
+    let words = noise(7, 12_000_000);
+    let text: String = words.into_iter().map(|word| format!("{word:02x}")).collect();
+    site.write("large.txt", text.as_bytes());
+    site.age("large.txt");
+    let text = "[compression]\ncache_bytes = \"40K\"\nfile_bytes = \"64M\"\n[[host]]\nroot = \"site\"\n\
+                compress = { codings = [\"gzip\"] }\n[[host.route]]\npath = \"/status\"\naction = \"status\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let mut slow = server.client();
+    slow.ask("GET", "/large.txt", &[&accept("gzip")]);
+    slow.wait_readable();
+    until_or(
+        || count(&server, "content_bytes").is_some_and(|bytes| bytes > 1 << 20).then_some(()),
+        || format!("the content counts: {}", status(&server)),
+    );
+    until_counts(&server, &[("cache_files", 0), ("files", 1)]);
+    drop(slow);
+    until_counts(&server, &[("content_bytes", 0)]);
+    server.stops_clean();
 }
 
 fn programs_are_compressed(io: Io) {

@@ -26,7 +26,9 @@ table! {
     pub(super) struct CompressionTable {
         /// Memory for compressed contents of files, in bytes. At the bound the server evicts
         /// contents that were not asked for lately, and compresses them again when needed; 0 keeps
-        /// none.
+        /// none. An evicted content stays in memory, outside of this bound, until the clients that
+        /// receive the content have it: at most one content for each connection, smaller than
+        /// `file_bytes`. The status counts such contents too (`content_bytes`).
         cache_bytes: Size = Size::bytes(CACHE_BYTES); from 0, to 1 << 40,
         /// The largest file that is compressed, in bytes. Larger files go as they are; a
         /// precompressed file beside such a file (`NAME.zst`, `NAME.br`, `NAME.gz`) is still sent.

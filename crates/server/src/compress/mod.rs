@@ -102,6 +102,26 @@ struct CompressionCounters {
     output_bytes: AtomicU64,
     steps: AtomicU64,
     work_ns: AtomicU64,
+    /// Bytes of the contents of files in memory now.
+    content_bytes: AtomicU64,
+}
+
+/// A compressed content of a file, counted until neither the cache nor a client has the content.
+struct CountedContent {
+    bytes: Vec<u8>,
+    counters: Arc<CompressionCounters>,
+}
+
+impl AsRef<[u8]> for CountedContent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for CountedContent {
+    fn drop(&mut self) {
+        self.counters.content_bytes.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+    }
 }
 
 /// The counters and the present state.
@@ -118,6 +138,7 @@ pub(crate) struct CompressionSnapshot {
     pub(crate) cache_bytes: u64,
     pub(crate) cache_bytes_max: u64,
     pub(crate) cache_files: u64,
+    pub(crate) content_bytes: u64,
 }
 
 /// The state of a content that a request wants compressed.
@@ -275,7 +296,7 @@ impl Compressor {
                 None => {
                     // The cache counts the length, and the buffer may be much larger.
                     made.shrink_to_fit();
-                    return Some(CodedContent::Shorter(made.into()));
+                    return Some(CodedContent::Shorter(self.counters.counted_content(made)));
                 }
             }
             at = next;
@@ -302,11 +323,17 @@ impl Compressor {
             cache_bytes,
             cache_bytes_max: counted(&self.bounds.cache_bytes),
             cache_files,
+            content_bytes: counted(&counters.content_bytes),
         }
     }
 }
 
 impl CompressionCounters {
+    fn counted_content(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
+        add(&self.content_bytes, bytes.len() as u64);
+        Bytes::from_owner(CountedContent { bytes, counters: self.clone() })
+    }
+
     fn counted(&self, step: CompressionStep) -> io::Result<CodedPiece> {
         let CompressionStep { coder, input, end } = step;
         let began = Instant::now();

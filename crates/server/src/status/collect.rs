@@ -233,6 +233,7 @@ fn compression(compression: &CompressionSnapshot) -> Option<CompressionStatus> {
         cache_bytes: compression.cache_bytes,
         cache_bytes_max: compression.cache_bytes_max,
         cache_files: compression.cache_files,
+        content_bytes: compression.content_bytes,
     })
 }
 

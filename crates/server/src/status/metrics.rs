@@ -254,7 +254,9 @@ fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) ->
     let help = "Time of cores for compression";
     families.counter("compression_work", help, Some(Unit::Seconds), each(instances, |of| of.work_s))?;
     let help = "Compressed contents of files in memory";
-    families.gauge("compression_cache", help, Some(Unit::Bytes), each(instances, |of| of.cache_bytes))
+    families.gauge("compression_cache", help, Some(Unit::Bytes), each(instances, |of| of.cache_bytes))?;
+    let help = "The same with evicted contents that clients still receive";
+    families.gauge("compression_content", help, Some(Unit::Bytes), each(instances, |of| of.content_bytes))
 }
 
 fn logs(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {

@@ -477,6 +477,9 @@ record! {
         cache_bytes_max: u64,
         /// Compressed contents of files in memory.
         cache_files: u64,
+        /// Memory of all compressed contents of files: those in the cache, and evicted contents
+        /// that clients still receive.
+        content_bytes: u64,
     }
 }
 

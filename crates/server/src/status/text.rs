@@ -116,7 +116,8 @@ impl Display for CompressionStatus {
         writeln!(
             f,
             "compression: {} files and {} answers of programs to {share:.0} % of their size, {:.1} s of work in {} steps of \
-             {step_ms:.2} ms; {} answers from {} of {} with {} files; {} not compressed for want of room",
+             {step_ms:.2} ms; {} answers from {} of {} with {} files ({} with evicted contents that clients still receive); {} not \
+             compressed for want of room",
             self.files,
             self.answers,
             self.work_s,
@@ -125,6 +126,7 @@ impl Display for CompressionStatus {
             Bytes(self.cache_bytes),
             Size::bytes(self.cache_bytes_max),
             self.cache_files,
+            Bytes(self.content_bytes),
             self.refused
         )
     }
