@@ -7,7 +7,7 @@
 //! the file of such a unix socket. A socket that no listener names is refused, because its clients
 //! would wait forever. Tested below and through the binary (`crates/cli/tests/e2e/activation.rs`).
 
-use crate::listening::Listening;
+use crate::listening::{Listening, SocketKeeper};
 use rustix::net::getsockname;
 use std::{
     env,
@@ -89,7 +89,12 @@ pub fn passed(cores: usize) -> Result<Vec<Listening>, ActivationError> {
         let addr = address(at, &socket, name)?;
         match all.iter_mut().find(|listening| listening.addr.is_at(&addr)) {
             Some(listening) => listening.sockets.push(socket),
-            None => all.push(Listening { asked: addr, addr, sockets: vec![socket] }),
+            None => all.push(Listening {
+                asked: addr,
+                addr,
+                sockets: vec![socket],
+                keeper: SocketKeeper::Manager,
+            }),
         }
     }
     for Listening { sockets, .. } in &mut all {

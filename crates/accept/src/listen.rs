@@ -8,7 +8,7 @@ pub mod unix;
 use crate::{
     admission_control::QUEUE_MAX,
     balance::Balancing,
-    listening::Listening,
+    listening::{Listening, SocketKeeper},
     port_owner::{PortOwner, who_listens},
 };
 use std::{
@@ -163,7 +163,9 @@ fn open(
 fn open_unix(addr: UnixAddr, cpus: &[CpuId], before: Before) -> Result<Listening, ListenError> {
     let asked = ListenAddr::Unix(addr);
     match unix::open(addr, cpus.len(), before) {
-        Ok((bound, sockets)) => Ok(Listening { asked, addr: ListenAddr::Unix(bound), sockets }),
+        Ok((bound, sockets)) => {
+            Ok(Listening { asked, addr: ListenAddr::Unix(bound), sockets, keeper: SocketKeeper::Server })
+        }
         Err(Refusal::Taken(holder)) => {
             Err(ListenError { addr: asked, holder, source: io::ErrorKind::AddrInUse.into() })
         }
@@ -190,7 +192,7 @@ fn open_sockets(
         bound = socket.local_addr()?;
         sockets.push(socket.into());
     }
-    Ok(Listening { asked: addr.into(), addr: bound.into(), sockets })
+    Ok(Listening { asked: addr.into(), addr: bound.into(), sockets, keeper: SocketKeeper::Server })
 }
 
 /// Adds sockets for cores that the previous server did not have. A new socket listens only once its
@@ -199,14 +201,14 @@ fn open_sockets(
 /// another file. A socket of the service manager serves all cores, because no further socket may
 /// listen on its address.
 fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<Option<Listening>> {
-    let Listening { addr, mut sockets, .. } = before;
+    let Listening { addr, mut sockets, keeper, .. } = before;
     let addr = match (asked, addr) {
         (ListenAddr::Unix(asked), ListenAddr::Unix(bound)) => {
             let Some(addr) = unix::renew(asked, bound)? else { return Ok(None) };
             duplicate(&mut sockets, cpus.len())?;
             ListenAddr::Unix(addr)
         }
-        _ if !shares_port(sockets[0].as_fd()) => {
+        _ if keeper == SocketKeeper::Manager || !shares_port(sockets[0].as_fd()) => {
             duplicate(&mut sockets, cpus.len())?;
             addr
         }
@@ -219,7 +221,7 @@ fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<
             addr.into()
         }
     };
-    Ok(Some(Listening { asked, addr, sockets }))
+    Ok(Some(Listening { asked, addr, sockets, keeper }))
 }
 
 /// Makes as many duplicates of one socket as there are cores.

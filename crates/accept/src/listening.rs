@@ -1,7 +1,18 @@
 //! The sockets of one listening address.
 
+use serde::{Deserialize, Serialize};
 use std::{io, os::fd::OwnedFd};
 use vermeil_address::ListenAddr;
+
+/// The process that opened the sockets of an address, and decides about them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SocketKeeper {
+    /// A server of this program.
+    #[default]
+    Server,
+    /// The service manager, which keeps the sockets when the server ends.
+    Manager,
+}
 
 /// One address, and a socket on it for each core. More sockets if they come from a server that had
 /// more cores.
@@ -14,6 +25,8 @@ pub struct Listening {
     /// In the order of the cores. With more sockets than cores, the order begins again with the
     /// first core.
     pub sockets: Vec<OwnedFd>,
+    /// The process that opened the sockets.
+    pub keeper: SocketKeeper,
 }
 
 impl Listening {
@@ -22,8 +35,8 @@ impl Listening {
     /// # Errors
     /// Out of descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let Self { asked, addr, sockets } = self;
+        let Self { asked, addr, sockets, keeper } = self;
         let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Ok(Self { asked: *asked, addr: *addr, sockets })
+        Ok(Self { asked: *asked, addr: *addr, sockets, keeper: *keeper })
     }
 }

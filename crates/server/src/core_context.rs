@@ -26,6 +26,7 @@ use vermeil_accept::{
     admission_control::AdmissionController,
     balance::{Accepted, IdleConnectionPool},
     busy_poll::CorePolling,
+    listening::SocketKeeper,
 };
 use vermeil_address::{Client, ListenAddr};
 use vermeil_files::CoreCache;
@@ -112,6 +113,7 @@ pub(crate) struct CoreListener {
     /// The kernel's name of the socket, which its connections have too.
     pub(crate) bound: SocketAddrAny,
     pub(crate) listener: Arc<TcpListener>,
+    pub(crate) keeper: SocketKeeper,
     /// Whether no other core accepts from the same socket. All cores share a unix socket, and a
     /// socket of the service manager.
     pub(crate) is_own: bool,

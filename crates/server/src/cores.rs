@@ -22,7 +22,11 @@ use std::{
     time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
-use vermeil_accept::{admission_control::QUEUE_MAX, busy_poll, listening::Listening};
+use vermeil_accept::{
+    admission_control::QUEUE_MAX,
+    busy_poll,
+    listening::{Listening, SocketKeeper},
+};
 use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
@@ -50,15 +54,22 @@ pub(crate) struct CoreError {
     pub(crate) source: io::Error,
 }
 
-/// Sockets of a core, each with its configured address.
-type Sockets = Vec<(ListenAddr, OwnedFd)>;
+/// A socket for a core, with its configured address.
+struct CoreSocket {
+    addr: ListenAddr,
+    socket: OwnedFd,
+    keeper: SocketKeeper,
+}
+
+type Sockets = Vec<CoreSocket>;
 
 /// The sockets of each of `cores` cores.
 fn by_core(cores: usize, listening: Vec<Listening>) -> Vec<Sockets> {
     let mut sockets: Vec<Sockets> = (0..cores).map(|_| Vec::new()).collect();
     for address in listening {
         for (at, socket) in address.sockets.into_iter().enumerate() {
-            sockets[at % cores].push((address.asked, socket));
+            let (addr, keeper) = (address.asked, address.keeper);
+            sockets[at % cores].push(CoreSocket { addr, socket, keeper });
         }
     }
     sockets
@@ -72,8 +83,9 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
     let of_cores = handle.cores().map(|core| {
         handle.spawn_on(&handle.color_on(core), async move {
             core_context::with(|local| -> io::Result<Sockets> {
-                let cloned = |CoreListener { addr, listener, .. }: &CoreListener| {
-                    Ok((*addr, listener.with_fd(|fd| fd.try_clone_to_owned())??))
+                let cloned = |CoreListener { addr, listener, keeper, .. }: &CoreListener| {
+                    let socket = listener.with_fd(|fd| fd.try_clone_to_owned())??;
+                    Ok(CoreSocket { addr: *addr, socket, keeper: *keeper })
                 };
                 local.sockets.listeners.iter().map(cloned).collect()
             })
@@ -85,16 +97,18 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
         .map(|task| task.wait().unwrap_or_else(|error: TaskError| Err(io::Error::other(error))))
         .collect::<io::Result<_>>()?;
     let all = bound.iter().map(|&(asked, addr)| {
-        let mut sockets = Vec::new();
+        let (mut sockets, mut keeper) = (Vec::new(), SocketKeeper::Server);
         // Takes one socket of each core per round, as long as there are any.
         loop {
             let before = sockets.len();
             for of_core in &mut of_cores {
-                let found = of_core.iter().position(|(of, _)| *of == asked);
-                sockets.extend(found.map(|at| of_core.remove(at).1));
+                let found = of_core.iter().position(|of| of.addr == asked);
+                let Some(found) = found.map(|at| of_core.remove(at)) else { continue };
+                keeper = found.keeper;
+                sockets.push(found.socket);
             }
             if sockets.len() == before {
-                return Listening { asked, addr, sockets };
+                return Listening { asked, addr, sockets, keeper };
             }
         }
     });
@@ -174,18 +188,21 @@ fn open_core(
         background.push(handle.spawn_on(&handle.color_on(core), php::watch(core.0 as usize)));
     }
     core_context::with(|local| local.background = background);
-    sockets.into_iter().try_for_each(|(addr, socket)| listen(handle, core, addr, socket))
+    sockets.into_iter().try_for_each(|socket| listen(handle, core, socket))
 }
 
 /// Accepts from `socket` on this core from now on.
-fn listen(handle: &Handle, core: CoreIndex, addr: ListenAddr, socket: OwnedFd) -> io::Result<()> {
+fn listen(handle: &Handle, core: CoreIndex, socket: CoreSocket) -> io::Result<()> {
+    let CoreSocket { addr, socket, keeper } = socket;
     // An inherited socket may have a shorter queue than this server uses, or may not listen yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
     let bound = getsockname(&socket)?;
-    let is_own = addr.tcp().is_some() && shares_port(socket.as_fd());
+    // Cores share a passed socket, also if it shares its port with sockets of others.
+    let is_own = keeper == SocketKeeper::Server && addr.tcp().is_some() && shares_port(socket.as_fd());
     let listener = Arc::new(TcpListener::new(socket)?);
     core_context::with(|local| {
-        local.sockets.listeners.push(CoreListener { addr, bound, listener: listener.clone(), is_own });
+        let listener = listener.clone();
+        local.sockets.listeners.push(CoreListener { addr, bound, listener, keeper, is_own });
         local.sockets.accepting += 1;
     });
     drop(handle.spawn_on(&handle.color_on(core), accept(handle.clone(), core, addr, listener)));
@@ -291,7 +308,7 @@ pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreErr
             let spawner = handle.clone();
             let task = handle.spawn_on(&handle.color_on(core), async move {
                 change_core(server, hosts, program_config, &removed, log);
-                sockets.into_iter().try_for_each(|(addr, socket)| listen(&spawner, core, addr, socket))
+                sockets.into_iter().try_for_each(|socket| listen(&spawner, core, socket))
             });
             (core, task)
         })

@@ -3,7 +3,7 @@
 //! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
 
 use super::Balancing;
-use crate::listening::Listening;
+use crate::listening::{Listening, SocketKeeper};
 use std::{
     io,
     net::SocketAddr,
@@ -31,8 +31,10 @@ impl Changeover {
     /// Out of descriptors.
     pub fn prepare(balancing: &Balancing, listening: &Listening) -> io::Result<Option<Self>> {
         let ListenAddr::Tcp(addr) = listening.addr else { return Ok(None) };
-        let Listening { sockets, .. } = listening.try_clone()?;
-        if !sockets.first().is_some_and(|socket| shares_port(socket.as_fd())) {
+        let Listening { sockets, keeper, .. } = listening.try_clone()?;
+        if keeper == SocketKeeper::Manager
+            || !sockets.first().is_some_and(|socket| shares_port(socket.as_fd()))
+        {
             return Ok(None);
         }
         let group = balancing.group();

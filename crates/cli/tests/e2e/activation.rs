@@ -1,11 +1,11 @@
 //! Listening sockets that a service manager passes (sd_listen_fds(3)).
 
 use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, until_or, vermeil};
-use rustix::process::Signal;
+use rustix::{net::sockopt::set_socket_reuseport, process::Signal};
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, UdpSocket},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::{
         fd::OwnedFd,
         unix::{
@@ -15,6 +15,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 on_both!(
@@ -24,6 +25,7 @@ on_both!(
     reload_keeps_passed_socket,
     reload_refuses_mode_of_passed_socket,
     more_cores_take_over_passed_socket,
+    passed_socket_with_shared_port_keeps_its_queue,
     wrong_passed_sockets_are_refused,
 );
 
@@ -191,6 +193,30 @@ fn more_cores_take_over_passed_socket(io: Io) {
         }
         server = next;
     }
+    stops_clean(&server);
+}
+
+/// A passed socket belongs to the service manager, also with `ReusePort=yes`: a server that leaves
+/// the address closes no queue.
+fn passed_socket_with_shared_port_keeps_its_queue(io: Io) {
+    let site = TestSite::new();
+    let (socket, addr) = passed();
+    set_socket_reuseport(&socket, true).expect("an option");
+    let file = configuration(io, &site, "cores = 2\n", &addr.to_string());
+    let server = start(&file, duplicate(&socket), RIGHT);
+    serves(&server);
+    for _ in 0..8 {
+        assert_eq!(TestClient::connect(addr).get("/").status, 200);
+    }
+    let text = fs::read_to_string(&file).expect("there");
+    fs::write(&file, text.replace(&addr.to_string(), "127.0.0.1:0")).expect("written");
+    server.signal(Signal::HUP);
+    let left = || server.stderr().contains(&format!("no longer listening on {addr}")).then_some(());
+    until_or(left, || format!("the server leaves the address: {}", server.stderr()));
+    let waiting: Vec<_> = (0..8)
+        .map(|_| TcpStream::connect_timeout(&addr, Duration::from_secs(10)).expect("the queue has room"))
+        .collect();
+    drop(waiting);
     stops_clean(&server);
 }
 

@@ -17,7 +17,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use vermeil_accept::listening::Listening;
+use vermeil_accept::listening::{Listening, SocketKeeper};
 use vermeil_address::ListenAddr;
 use vermeil_io::{ListenOptions, listen, probe_free};
 use vermeil_log::operator_log::log_line;
@@ -45,7 +45,8 @@ pub(crate) fn bind(
             }
         };
         let addr = socket.local_addr()?;
-        Ok(Listening { asked: asked.into(), addr: ListenAddr::from(addr), sockets: vec![socket.into()] })
+        let (sockets, keeper) = (vec![socket.into()], SocketKeeper::Server);
+        Ok(Listening { asked: asked.into(), addr: ListenAddr::from(addr), sockets, keeper })
     };
     addrs.iter().map(|&addr| open(addr).map_err(|error| (addr, error))).collect()
 }

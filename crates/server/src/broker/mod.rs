@@ -35,7 +35,10 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use vermeil_accept::{balance::Balancing, listening::Listening};
+use vermeil_accept::{
+    balance::Balancing,
+    listening::{Listening, SocketKeeper},
+};
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::ServeOptions;
 use vermeil_log::{LogAccess, LogFileId, Rotation};
@@ -284,7 +287,8 @@ fn addresses(bound: Vec<BoundAddress>, descriptors: Vec<OwnedFd>) -> io::Result<
     let mut descriptors = descriptors.into_iter();
     let mut all = Vec::with_capacity(bound.len());
     for BoundAddress { asked, addr, sockets, chooser } in bound {
-        let listening = Listening { asked, addr, sockets: descriptors.by_ref().take(sockets).collect() };
+        let sockets = descriptors.by_ref().take(sockets).collect();
+        let listening = Listening { asked, addr, sockets, keeper: SocketKeeper::Server };
         let mut next = || descriptors.next().ok_or(io::ErrorKind::UnexpectedEof);
         let group = match chooser {
             None => None,

@@ -29,7 +29,7 @@ pub use take::TakeOverError;
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use vermeil_accept::listening::Listening;
+use vermeil_accept::listening::{Listening, SocketKeeper};
 use vermeil_address::ListenAddr;
 use vermeil_tls::TicketSecret;
 
@@ -54,12 +54,15 @@ struct AddressSockets {
     asked: ListenAddr,
     addr: ListenAddr,
     sockets: usize,
+    /// Older versions name none.
+    #[serde(default)]
+    keeper: SocketKeeper,
 }
 
 impl AddressSockets {
     fn of(listening: &Listening) -> Self {
-        let Listening { asked, addr, sockets } = listening;
-        Self { asked: *asked, addr: *addr, sockets: sockets.len() }
+        let Listening { asked, addr, sockets, keeper } = listening;
+        Self { asked: *asked, addr: *addr, sockets: sockets.len(), keeper: *keeper }
     }
 }
 

@@ -99,9 +99,9 @@ impl Inherited {
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut all = |addresses: Vec<AddressSockets>| -> Vec<Listening> {
-            let of = |AddressSockets { asked, addr, sockets }| {
+            let of = |AddressSockets { asked, addr, sockets, keeper }| {
                 let sockets = descriptors.by_ref().take(sockets).collect();
-                Listening { asked, addr, sockets }
+                Listening { asked, addr, sockets, keeper }
             };
             addresses.into_iter().map(of).collect()
         };

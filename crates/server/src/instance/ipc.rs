@@ -63,6 +63,8 @@ pub(crate) struct Assignment {
     pub(crate) neighbours: Neighbours,
     /// Addresses as configured and as bound.
     pub(crate) listening: Vec<(ListenAddr, ListenAddr)>,
+    /// The addresses among these, as configured, whose sockets the service manager passed.
+    pub(crate) passed: Vec<ListenAddr>,
     /// For each address, the number of sockets of this instance.
     pub(crate) sockets: Vec<usize>,
     /// Whether the text of a configuration comes along.

@@ -28,7 +28,10 @@ use std::{
     thread,
 };
 use vermeil::LoadPage;
-use vermeil_accept::{balance::Balancing, listening::Listening};
+use vermeil_accept::{
+    balance::Balancing,
+    listening::{Listening, SocketKeeper},
+};
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigText, GivenParts, Surroundings};
 use vermeil_log::operator_log::{log_as_instance, log_line};
@@ -73,7 +76,12 @@ impl Assigned {
         let text = assignment.has_text.then(|| text_of_descriptor(next()?)).transpose()?;
         let board = assignment.has_board.then(|| board(&assignment, &next()?)).transpose()?;
         let counted = assignment.listening.iter().copied().zip(assignment.sockets.iter().copied());
-        let listening = by_address(counted, descriptors.collect());
+        let mut listening = by_address(counted, descriptors.collect());
+        for of_address in &mut listening {
+            if assignment.passed.contains(&of_address.asked) {
+                of_address.keeper = SocketKeeper::Manager;
+            }
+        }
         Ok(Self { link, assignment, text, board, listening, memory })
     }
 
@@ -148,6 +156,7 @@ fn by_address(
             asked,
             addr,
             sockets: sockets.by_ref().take(count).collect(),
+            keeper: SocketKeeper::Server,
         })
         .collect()
 }

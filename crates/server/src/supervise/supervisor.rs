@@ -35,7 +35,7 @@ use vermeil::{BackOff, BackOffBounds};
 use vermeil_accept::{
     balance::{Balancing, Changeover},
     listen::unix,
-    listening::Listening,
+    listening::{Listening, SocketKeeper},
 };
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigText, ServeOptions, Surroundings, Timeouts, keys_that_differ};
@@ -264,6 +264,7 @@ impl Supervisor {
             cores: in_force.options.cpus.len(),
             neighbours: self.balancing.neighbours,
             listening: addresses_of(&in_force.listening),
+            passed: passed_of(&in_force.listening),
             sockets: counts_of(member, &in_force),
             has_text: text.is_some(),
             has_board: board.is_some(),
@@ -613,6 +614,12 @@ impl Keepers {
 
 fn addresses_of(listening: &[Listening]) -> Vec<(ListenAddr, ListenAddr)> {
     listening.iter().map(|listening| (listening.asked, listening.addr)).collect()
+}
+
+/// The addresses, as configured, whose sockets the service manager passed.
+fn passed_of(listening: &[Listening]) -> Vec<ListenAddr> {
+    let passed = listening.iter().filter(|listening| listening.keeper == SocketKeeper::Manager);
+    passed.map(|listening| listening.asked).collect()
 }
 
 /// The sockets of an instance, address by address. `all` is the number of all cores.
