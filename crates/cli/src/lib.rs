@@ -37,7 +37,7 @@ pub use completions::completions;
 pub use exit::Exit;
 pub use man::man_pages;
 pub use vermeil_config::reference_page as configuration_page;
-pub use vermeil_server::status::reference_page as status_page;
+pub use vermeil_ops::status::reference_page as status_page;
 
 /// For the help and the man page.
 const EXAMPLES: &[&str] = &["vermeil serve /srv/www", "vermeil help serve"];

@@ -1,15 +1,22 @@
 //! The operation of a server as processes.
 //!
-//! [`control_socket`] has the socket that only the owner of a server reaches, and
-//! [`control_client`] asks a server through that socket. [`messages`] travel between the processes
-//! of a server, with descriptors. [`signals`] ask for the end, and [`notify`] tells the service
-//! manager. [`sandbox`] confines the process that parses requests, and [`affinity_watch`] follows
-//! the cpus that the process may use. Must never know requests.
+//! [`control_socket`] has the socket that only the owner of a server reaches, [`control`] answers
+//! its clients, and [`control_client`] asks a server through that socket. [`status`] has the values
+//! of a status and their forms. [`handover`] gives the sockets of a server to the next server.
+//! [`messages`] travel between the processes of a server, with descriptors: the [`broker`] opens
+//! logs and addresses for a server in the [`sandbox`], and the [`key_reader`] opens private keys.
+//! [`signals`] ask for the end, [`notify`] tells the service manager, and [`affinity_watch`]
+//! follows the cpus that the process may use. Must never know requests.
 
 pub mod affinity_watch;
+pub mod broker;
+pub mod control;
 pub mod control_client;
 pub mod control_socket;
+pub mod handover;
+pub mod key_reader;
 pub mod messages;
 pub mod notify;
 pub mod sandbox;
 pub mod signals;
+pub mod status;

@@ -8,14 +8,11 @@
 //! through the binary (`crates/cli/tests/e2e/reload.rs`).
 
 use crate::{
-    broker::{Broker, NewAddress},
-    control::Overseer,
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
-    handover::Handing,
     programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
-    status::{self, CoreAnswers, ServerStatus, Sources, StatusLife},
+    status::{self, CoreAnswers, Sources, StatusLife},
     tls::ServerTls,
 };
 use bytes::Bytes;
@@ -35,7 +32,14 @@ use vermeil_config::{ConfigError, ServeOptions, Surroundings, keys_that_differ};
 use vermeil_files::{SiteError, StoreOptions};
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogCounts, LogError, Notices, operator_log::log_line};
-use vermeil_ops::{control_client::StatusForm, signals};
+use vermeil_ops::{
+    broker::{Broker, NewAddress},
+    control::Overseer,
+    control_client::StatusForm,
+    handover::Handing,
+    signals,
+    status::ServerStatus,
+};
 use vermeil_routing::hosts::Folder;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;

@@ -6,14 +6,10 @@
 
 use crate::{
     balancers::{self, AgentThread, MeasuredServer, Measuring},
-    broker::{Broker, Knowledge},
     check,
-    control::{BoundControl, ControlSocket},
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
-    handover::{Inherited, TakeOverError},
     instance::Assigned,
-    key_reader::KeyReader,
     privileges::{self, PrivilegeError, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
@@ -53,7 +49,11 @@ use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogError, Notices, operator_log::log_line};
 use vermeil_ops::{
+    broker::{Broker, Knowledge},
+    control::{BoundControl, ControlSocket},
     control_socket::PlaceError,
+    handover::{Inherited, TakeOverError},
+    key_reader::KeyReader,
     notify,
     sandbox::{self, Outside, Sandbox},
     signals::{self, Impatience, StopCourse},

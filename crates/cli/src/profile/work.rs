@@ -2,9 +2,11 @@
 //! core, bytes of bodies, read over the control socket.
 
 use std::path::PathBuf;
-use vermeil_ops::control_client::{StatusForm, ask_status};
+use vermeil_ops::{
+    control_client::{StatusForm, ask_status},
+    status::ServerStatus,
+};
 use vermeil_profile::WorkCounts;
-use vermeil_server::status::ServerStatus;
 
 /// A server that is asked for its status.
 pub(super) struct ServerWork {

@@ -8,7 +8,6 @@
 //! The measurements are in `measuring.rs` for a server, and in `supervise/aggregate.rs` for several
 //! instances.
 
-use crate::handover::Inherited;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -21,6 +20,7 @@ use vermeil_accept::listening::{Listening, SocketKeeper};
 use vermeil_address::ListenAddr;
 use vermeil_io::{ListenOptions, listen, probe_free};
 use vermeil_log::operator_log::log_line;
+use vermeil_ops::handover::Inherited;
 
 /// Interval of the measurement: a quarter of HAProxy's default interval of two seconds, so an
 /// answer is at most 500 ms old.

@@ -16,7 +16,6 @@ use crate::{
     load_board::{LoadBoard, LoadMeasurement},
     programs::ProgramsShared,
     server::Server,
-    status::core_times,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -24,6 +23,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use vermeil_ops::status::process::core_times;
 use vermeil_topology::CpuQuota;
 
 /// The server that is measured.

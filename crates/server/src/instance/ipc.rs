@@ -5,7 +5,6 @@
 //! its order, so that a late answer is skipped. Execution (`instance_handle.rs`, `instance.rs`) and
 //! transport (`messages.rs`) live elsewhere. Tested below.
 
-use crate::status::InstanceStatus;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -20,7 +19,7 @@ use std::{
 use vermeil_accept::balance::Neighbours;
 use vermeil_address::ListenAddr;
 use vermeil_config::ConfigText;
-use vermeil_ops::messages::Messages;
+use vermeil_ops::{messages::Messages, status::InstanceStatus};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 

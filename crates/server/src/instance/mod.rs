@@ -8,11 +8,7 @@
 pub(crate) mod ipc;
 pub(crate) mod place;
 
-use crate::{
-    control::Overseer as _,
-    reload::{PreparedReload, RunningServer},
-    status::cores_in_words,
-};
+use crate::reload::{PreparedReload, RunningServer};
 use ipc::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
 use place::take_place;
 use rustix::{
@@ -35,7 +31,7 @@ use vermeil_accept::{
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigText, GivenParts, Surroundings};
 use vermeil_log::operator_log::{log_as_instance, log_line};
-use vermeil_ops::signals;
+use vermeil_ops::{control::Overseer as _, signals, status::cores_in_words};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 

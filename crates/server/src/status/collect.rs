@@ -1,16 +1,7 @@
 //! Collects the status: from the cores by message, from the kernel through `/proc`, and from the
 //! counters of the other parts.
 
-use super::{
-    imbalance,
-    process::{self, ThreadTime},
-    records::{
-        AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
-        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, RunningStatus,
-        ServerStatus, StatusCount, TlsStatus,
-    },
-    shown_hosts::ShownHosts,
-};
+use super::shown_hosts::ShownHosts;
 use crate::{
     cgi::Cgi,
     compress::CompressionSnapshot,
@@ -33,6 +24,15 @@ use vermeil_accept::{admission_control::DoorStatus, busy_poll::PollingStatus};
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
 use vermeil_log::{LogCounts, NoticeKind, Notices, operator_log};
+use vermeil_ops::status::{
+    imbalance,
+    process::{self, ThreadTime},
+    records::{
+        AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
+        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, RunningStatus,
+        ServerStatus, StatusCount, TlsStatus,
+    },
+};
 use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
 

@@ -20,8 +20,6 @@ pub use instance_handle::INSTANCE_COMMAND;
 
 use crate::{
     balancers::AgentThread,
-    control::{BoundControl, ControlSocket},
-    handover::Inherited,
     privileges::{self, When},
     serve::{
         ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
@@ -46,6 +44,8 @@ use vermeil_accept::balance::Balancing;
 use vermeil_config::{ConfigText, ServeOptions, Timeouts};
 use vermeil_log::operator_log::log_line;
 use vermeil_ops::{
+    control::{BoundControl, ControlSocket},
+    handover::Inherited,
     notify,
     signals::{self, Impatience, StopCourse},
 };
@@ -163,7 +163,7 @@ fn obey_signals(signals: &mut Signals, supervisor: &Arc<Supervisor>) -> c_int {
 /// Reloads the configuration if there is a file, and reopens the log in any case. Runs on its own
 /// thread, because an instance may be slow and other signals must not wait.
 fn hang_up(supervisor: Arc<Supervisor>) {
-    use crate::control::Overseer as _;
+    use vermeil_ops::control::Overseer as _;
     let reopened = supervisor.clone();
     let reload = move || {
         if supervisor.reload().is_err() {

@@ -7,14 +7,11 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::{
-    control::Overseer,
-    handover::{Handing, Inherited},
     instance::{
         ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
         place::take_place,
     },
     reload::{ReloadError, listen_on_added, refuse_mode_of_passed, say_kept},
-    status::{InstanceStatus, ServerStatus, imbalance},
 };
 use rustix::process::Signal;
 use std::{
@@ -40,7 +37,12 @@ use vermeil_accept::{
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigText, ServeOptions, Surroundings, Timeouts, keys_that_differ};
 use vermeil_log::operator_log::log_line;
-use vermeil_ops::signals;
+use vermeil_ops::{
+    control::Overseer,
+    handover::{Handing, Inherited},
+    signals,
+    status::{InstanceStatus, ServerStatus, imbalance},
+};
 use vermeil_tls::Tickets;
 
 /// Time limit for an instance to prepare a configuration, and again to switch to it. A hundred

@@ -9,7 +9,6 @@ mod workers;
 
 pub(crate) use workers::StepFailure;
 
-use crate::key_reader::KeyReader;
 use std::{
     sync::{
         Arc,
@@ -20,6 +19,7 @@ use std::{
 use vermeil::Handle;
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
+use vermeil_ops::key_reader::KeyReader;
 use vermeil_settings::tls::TlsOptions;
 use vermeil_tls::{
     CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,

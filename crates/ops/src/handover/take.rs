@@ -1,6 +1,11 @@
 //! The new server's side: takes the necessary sockets, and reports readiness.
 
 use super::{AddressSockets, Handed, Serves};
+use crate::{
+    control_client::{ClientError, Offer, ask_to_take_over},
+    messages::Messages,
+    signals,
+};
 use signal_hook::iterator::Signals;
 use std::{
     fs, io,
@@ -19,11 +24,6 @@ use vermeil_accept::{
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
 use vermeil_log::operator_log::log_line;
-use vermeil_ops::{
-    control_client::{ClientError, Offer, ask_to_take_over},
-    messages::Messages,
-    signals,
-};
 use vermeil_settings::{ControlTarget, TakeOver};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::CpuId;
@@ -54,7 +54,7 @@ pub enum TakeOverError {
 
 /// Sockets taken over and not used yet.
 #[derive(Default)]
-pub(crate) struct Inherited {
+pub struct Inherited {
     /// The link to the old server, and the process id; `None` without a takeover.
     from: Option<(Messages, u32)>,
     control: Option<(PathBuf, OwnedFd)>,
@@ -74,7 +74,7 @@ impl Inherited {
     ///
     /// # Errors
     /// A server runs and cannot be taken over, or several servers run.
-    pub(crate) fn of(options: &ServeOptions) -> Result<Self, TakeOverError> {
+    pub fn of(options: &ServeOptions) -> Result<Self, TakeOverError> {
         let place = match (&options.take_over, &options.control) {
             (TakeOver::Never, _) => return Ok(Self::default()),
             (TakeOver::At(path), _) | (_, ControlTarget::Path(path)) => Some(path.as_path()),
@@ -111,12 +111,12 @@ impl Inherited {
     }
 
     /// The old server's secret of TLS session tickets, if there is one.
-    pub(crate) fn take_tickets(&mut self) -> Option<TicketSecret> {
+    pub fn take_tickets(&mut self) -> Option<TicketSecret> {
         self.tickets.take()
     }
 
     /// Adds sockets of the service manager.
-    pub(crate) fn add(&mut self, passed: Vec<Listening>) {
+    pub fn add(&mut self, passed: Vec<Listening>) {
         self.passed = passed;
     }
 
@@ -124,18 +124,18 @@ impl Inherited {
     ///
     /// # Errors
     /// There are such sockets.
-    pub(crate) fn refuse_unnamed(&self) -> Result<(), ActivationError> {
+    pub fn refuse_unnamed(&self) -> Result<(), ActivationError> {
         let unnamed: Vec<_> = self.passed.iter().map(|passed| passed.addr.to_string()).collect();
         if unnamed.is_empty() { Ok(()) } else { Err(ActivationError::Unnamed(unnamed.join(", "))) }
     }
 
     /// The addresses of the old server that are not in use here, as bound.
-    pub(crate) fn addrs(&self) -> Vec<ListenAddr> {
+    pub fn addrs(&self) -> Vec<ListenAddr> {
         self.listening.iter().map(|listening| listening.addr).collect()
     }
 
     /// The sockets of the service manager or of the old server for an address, if there are any.
-    pub(crate) fn take(&mut self, asked: ListenAddr) -> Option<Listening> {
+    pub fn take(&mut self, asked: ListenAddr) -> Option<Listening> {
         if let Some(passed) = take_from(&mut self.passed, asked) {
             return Some(passed);
         }
@@ -148,22 +148,18 @@ impl Inherited {
     ///
     /// # Errors
     /// Out of descriptors.
-    pub(crate) fn prepare(
-        &self,
-        balancing: &Balancing,
-        listening: &[Listening],
-    ) -> io::Result<Vec<Changeover>> {
+    pub fn prepare(&self, balancing: &Balancing, listening: &[Listening]) -> io::Result<Vec<Changeover>> {
         let taken = listening.iter().filter(|listening| self.taken.contains(&listening.asked));
         taken.filter_map(|listening| Changeover::prepare(balancing, listening).transpose()).collect()
     }
 
     /// The old server's socket for agent checks at an address.
-    pub(crate) fn take_agent(&mut self, asked: ListenAddr) -> Option<OwnedFd> {
+    pub fn take_agent(&mut self, asked: ListenAddr) -> Option<OwnedFd> {
         take_from(&mut self.agent, asked)?.sockets.into_iter().next()
     }
 
     /// The old server's control socket, if the path is `path`.
-    pub(crate) fn take_control(&mut self, path: &Path) -> Option<UnixListener> {
+    pub fn take_control(&mut self, path: &Path) -> Option<UnixListener> {
         let file = |path: &Path| fs::symlink_metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let is_there =
             |(theirs, _): &mut (PathBuf, OwnedFd)| file(path).is_some() && file(path) == file(theirs);
@@ -172,7 +168,7 @@ impl Inherited {
 
     /// Whether this server was told to stop before the takeover. Then the old server goes on, and a
     /// message says so.
-    pub(crate) fn is_called_off(&self, signals: &mut Signals) -> bool {
+    pub fn is_called_off(&self, signals: &mut Signals) -> bool {
         let Some((_, pid)) = &self.from else { return false };
         let is_called_off = signals::ask_to_stop(signals);
         if is_called_off {
@@ -183,7 +179,7 @@ impl Inherited {
 
     /// Call once this server serves. Makes the old server let go, waits, and carries out the
     /// prepared changes.
-    pub(crate) fn finish(self, changeovers: Vec<Changeover>, balancing: &Balancing, cpus: &[CpuId]) {
+    pub fn finish(self, changeovers: Vec<Changeover>, balancing: &Balancing, cpus: &[CpuId]) {
         self.have_it_let_go();
         changeovers.into_iter().for_each(|changeover| changeover.carry_out(balancing, cpus));
     }

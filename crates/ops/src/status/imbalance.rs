@@ -8,7 +8,7 @@ use super::InstanceStatus;
 const BUSY_MIN: f64 = 0.01;
 
 /// The busiest core's work, divided by the mean of all cores.
-pub(crate) fn imbalance(instances: &[InstanceStatus]) -> Option<f64> {
+pub fn imbalance(instances: &[InstanceStatus]) -> Option<f64> {
     let busy: Vec<f64> =
         instances.iter().flat_map(|instance| &instance.cores).map(|core| core.busy).collect();
     of(&busy)

@@ -1,6 +1,7 @@
 //! The old server's side: hands over its listening sockets, and serves until the new server does.
 
 use super::{AddressSockets, Handed, Serves};
+use crate::messages::Messages;
 use std::{
     io,
     os::{
@@ -11,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_accept::listening::Listening;
-use vermeil_ops::messages::Messages;
 use vermeil_spawn::socket;
 use vermeil_tls::TicketSecret;
 
@@ -20,16 +20,17 @@ use vermeil_tls::TicketSecret;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All listening sockets of a server.
-pub(crate) struct Handing {
-    pub(crate) listening: Vec<Listening>,
+pub struct Handing {
+    /// The listening sockets.
+    pub listening: Vec<Listening>,
     /// Sockets for agent checks.
-    pub(crate) agent: Vec<Listening>,
+    pub agent: Vec<Listening>,
     /// The secret of TLS session tickets.
-    pub(crate) tickets: TicketSecret,
+    pub tickets: TicketSecret,
 }
 
 /// A process that is taking over from this server.
-pub(crate) struct Taker {
+pub struct Taker {
     messages: Messages,
     pid: u32,
 }
@@ -45,7 +46,7 @@ impl Taker {
     ///
     /// # Errors
     /// The other process does not read from its connection.
-    pub(crate) fn begin(
+    pub fn begin(
         client: &UnixStream,
         pid: u32,
         (path, control): (&Path, BorrowedFd<'_>),
@@ -68,13 +69,13 @@ impl Taker {
     }
 
     /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Call when the link is readable. Returns `None` unless the other process serves; otherwise
     /// whether that process has the control socket.
-    pub(crate) fn serves(&mut self) -> Option<HasControl> {
+    pub fn serves(&mut self) -> Option<HasControl> {
         let Serves { has_control } = self.messages.receive(Some(Instant::now() + PATIENCE)).ok()??.0;
         Some(if has_control { HasControl::Yes } else { HasControl::No })
     }
@@ -85,7 +86,9 @@ pub(super) const LINK: &[u8] = b"+";
 
 /// Whether the process that took over answers the same control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HasControl {
+pub enum HasControl {
+    /// The process answers it.
     Yes,
+    /// The process does not answer it.
     No,
 }

@@ -22,6 +22,7 @@ mod logs;
 mod process;
 
 use crate::control::BoundControl;
+use crate::messages::Messages;
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsStr,
@@ -42,7 +43,6 @@ use vermeil_accept::{
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::ServeOptions;
 use vermeil_log::{LogAccess, LogFileId, Rotation};
-use vermeil_ops::messages::Messages;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, Remover, fork_beside};
 use vermeil_steer::Group;
 
@@ -109,26 +109,30 @@ struct BoundAddress {
 }
 
 /// The state that the broker inherits.
-pub(crate) struct Knowledge<'k> {
-    pub(crate) options: &'k ServeOptions,
-    pub(crate) balancing: &'k Balancing,
+pub struct Knowledge<'k> {
+    /// The options of the server.
+    pub options: &'k ServeOptions,
+    /// The assignment of connections to cores.
+    pub balancing: &'k Balancing,
     /// The control socket, unless another process has the socket.
-    pub(crate) control: Option<&'k BoundControl>,
+    pub control: Option<&'k BoundControl>,
     /// The private folder.
-    pub(crate) folder: Option<&'k Path>,
+    pub folder: Option<&'k Path>,
     /// Unix sockets, as bound, whose files this server removes.
-    pub(crate) sockets: Vec<UnixAddr>,
+    pub sockets: Vec<UnixAddr>,
 }
 
 /// An address that the broker has bound, and the kernel's program for it.
-pub(crate) struct NewAddress {
-    pub(crate) listening: Listening,
-    pub(crate) group: Option<io::Result<Group>>,
+pub struct NewAddress {
+    /// The sockets.
+    pub listening: Listening,
+    /// The group of the kernel's program that chooses among the sockets, if there is one.
+    pub group: Option<io::Result<Group>>,
 }
 
 /// The server's end of the line to the broker. Clones share the line.
 #[derive(Clone, Debug)]
-pub(crate) struct Broker(Arc<BrokerInner>);
+pub struct Broker(Arc<BrokerInner>);
 
 #[derive(Debug)]
 struct BrokerInner {
@@ -145,7 +149,7 @@ impl Broker {
     ///
     /// # Errors
     /// When there are other threads, or the system refuses.
-    pub(crate) fn start(knowledge: &Knowledge<'_>) -> Result<Self, ProcessStartError> {
+    pub fn start(knowledge: &Knowledge<'_>) -> Result<Self, ProcessStartError> {
         let kept = knowledge.descriptors();
         let (process, socket) =
             fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
@@ -154,7 +158,7 @@ impl Broker {
     }
 
     /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.0.process.as_ref().map_or(0, CompanionProcess::pid)
     }
 
@@ -184,7 +188,7 @@ impl Broker {
     }
 
     /// The access to log files, for the log's thread.
-    pub(crate) fn log_access(&self) -> Arc<dyn LogAccess> {
+    pub fn log_access(&self) -> Arc<dyn LogAccess> {
         Arc::new(self.clone())
     }
 
@@ -193,11 +197,7 @@ impl Broker {
     /// # Errors
     /// The configuration does not name an address, or an address cannot be bound, in words for
     /// people.
-    pub(crate) fn listen(
-        &self,
-        addrs: Vec<ListenAddr>,
-        ours: Vec<ListenAddr>,
-    ) -> io::Result<Vec<NewAddress>> {
+    pub fn listen(&self, addrs: Vec<ListenAddr>, ours: Vec<ListenAddr>) -> io::Result<Vec<NewAddress>> {
         if addrs.is_empty() {
             return Ok(Vec::new());
         }
@@ -208,18 +208,18 @@ impl Broker {
     }
 
     /// Removes the file of a unix socket, unless another server has replaced it.
-    pub(crate) fn remove_socket(&self, bound: UnixAddr) {
+    pub fn remove_socket(&self, bound: UnixAddr) {
         // If this fails, the next start replaces the file.
         drop(self.ask(&BrokerOrder::RemoveSocket(ListenAddr::Unix(bound))));
     }
 
     /// A remover of the control socket's name.
-    pub(crate) fn control_remover(&self) -> Remover {
+    pub fn control_remover(&self) -> Remover {
         self.remover(|| BrokerOrder::RemoveControl)
     }
 
     /// A remover of the private folder.
-    pub(crate) fn folder_remover(&self) -> Remover {
+    pub fn folder_remover(&self) -> Remover {
         self.remover(|| BrokerOrder::RemoveFolder)
     }
 
@@ -306,8 +306,8 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 
 /// Whether the bytes are an order.
 #[cfg(feature = "fuzz")]
-pub(crate) fn is_order(bytes: &[u8]) -> bool {
-    vermeil_ops::messages::read::<BrokerOrder>(bytes).is_ok()
+pub fn is_order(bytes: &[u8]) -> bool {
+    crate::messages::read::<BrokerOrder>(bytes).is_ok()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
+use crate::messages::Messages;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,7 +16,6 @@ use vermeil_accept::listen::{bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{GivenParts, ServeOptions, Surroundings};
 use vermeil_log::{Rotation, open_log_file, operator_log::log_line};
-use vermeil_ops::messages::Messages;
 use vermeil_spawn::fork_beside;
 
 /// How long reading the configuration file may take: a hundred times the fifth of a second that a

@@ -19,18 +19,24 @@ const CLIENTS_MAX: usize = 16;
 
 /// The request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientRequest {
+pub enum ClientRequest {
+    /// The status as text.
     Status,
+    /// The status as JSON.
     StatusJson,
+    /// The status as metrics.
     StatusMetrics,
+    /// A reload of the configuration.
     Reload,
+    /// A take-over of the sockets.
     TakeOver,
+    /// No known request.
     Unknown,
 }
 
 impl ClientRequest {
     /// Parses the request of a line.
-    pub(crate) fn of(line: &[u8]) -> Self {
+    pub fn of(line: &[u8]) -> Self {
         match line.trim_ascii_end() {
             b"status" => Self::Status,
             b"status json" => Self::StatusJson,

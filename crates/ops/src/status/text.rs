@@ -343,7 +343,7 @@ fn nodes_in_words(nodes: &[u32]) -> String {
 }
 
 /// The number of cores, in words.
-pub(crate) fn cores_in_words(count: usize) -> String {
+pub fn cores_in_words(count: usize) -> String {
     if count == 1 { "1 core".to_owned() } else { format!("{count} cores") }
 }
 

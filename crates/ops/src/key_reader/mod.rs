@@ -15,6 +15,7 @@
 
 mod open;
 
+use crate::messages::Messages;
 use open::open_trusted;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -29,7 +30,6 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
-use vermeil_ops::messages::Messages;
 use vermeil_routing::hosts::Hosts;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;
@@ -58,7 +58,7 @@ enum KeyAnswer {
 
 /// The server's end of the line. Clones share the line.
 #[derive(Clone)]
-pub(crate) struct KeyReader(Arc<KeyReaderInner>);
+pub struct KeyReader(Arc<KeyReaderInner>);
 
 struct KeyReaderInner {
     /// `None` once an answer did not come, because a late answer would be taken for the answer to
@@ -74,7 +74,7 @@ impl KeyReader {
     ///
     /// # Errors
     /// When there are other threads, or the system refuses.
-    pub(crate) fn start(options: &ServeOptions) -> Result<Option<Self>, ProcessStartError> {
+    pub fn start(options: &ServeOptions) -> Result<Option<Self>, ProcessStartError> {
         let stays = options.user.as_ref().is_none_or(|user| user.is_ours());
         if stays || options.tls.listen.is_empty() {
             return Ok(None);

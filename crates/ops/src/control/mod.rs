@@ -19,8 +19,12 @@
 
 mod clients;
 
-pub(crate) use clients::ClientRequest;
+pub use clients::ClientRequest;
 
+use crate::{
+    control_client::{REFUSED, RELOADED},
+    control_socket::{self, BoundSocket, PlaceError},
+};
 use crate::{
     handover::{Handing, HasControl, Inherited, Taker},
     status::ServerStatus,
@@ -41,10 +45,6 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
-use vermeil_ops::{
-    control_client::{REFUSED, RELOADED},
-    control_socket::{self, BoundSocket, PlaceError},
-};
 use vermeil_settings::ControlTarget;
 use vermeil_spawn::Remover;
 
@@ -53,7 +53,7 @@ use vermeil_spawn::Remover;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The source of the answers: a server, or the supervisor of several instances.
-pub(crate) trait Overseer: Send + Sync {
+pub trait Overseer: Send + Sync {
     /// The present status.
     fn status(&self) -> ServerStatus;
 
@@ -78,10 +78,10 @@ pub(crate) trait Overseer: Send + Sync {
 }
 
 /// A bound control socket that does not answer yet.
-pub(crate) struct BoundControl(Result<BoundSocket, String>);
+pub struct BoundControl(Result<BoundSocket, String>);
 
 /// The control socket of one server.
-pub(crate) struct ControlSocket {
+pub struct ControlSocket {
     path: PathBuf,
     /// Sends the overseer to the thread. Dropped without a message if the server does not start.
     running: mpsc::Sender<Arc<dyn Overseer>>,
@@ -96,7 +96,7 @@ impl BoundControl {
     /// # Errors
     /// [`PlaceError`], for a configured path. If the default path is unavailable, the server logs a
     /// line instead.
-    pub(crate) fn at(target: &ControlTarget, inherited: &mut Inherited) -> Result<Self, PlaceError> {
+    pub fn at(target: &ControlTarget, inherited: &mut Inherited) -> Result<Self, PlaceError> {
         // Determines the owner before this process changes its user.
         control_socket::owner();
         Ok(Self(match target {
@@ -113,7 +113,7 @@ impl BoundControl {
 
     /// Starts the thread that answers. Otherwise returns the line that says why there is none.
     /// `remover` removes the name if this process may not.
-    pub(crate) fn start(self, remover: Option<Remover>) -> Result<ControlSocket, String> {
+    pub fn start(self, remover: Option<Remover>) -> Result<ControlSocket, String> {
         let mut place = self.0?;
         if let Some(remover) = remover {
             place.remove_by(remover);
@@ -122,14 +122,14 @@ impl BoundControl {
     }
 
     /// Removes the name, called in a process other than the answering process.
-    pub(crate) fn remove_name(&self) {
+    pub fn remove_name(&self) {
         if let Ok(place) = &self.0 {
             place.remove_name();
         }
     }
 
     /// The descriptors that a process needs to remove the name.
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.0.as_ref().map(BoundSocket::descriptors).unwrap_or_default()
     }
 }
@@ -149,18 +149,18 @@ impl ControlSocket {
     }
 
     /// The path of the socket.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Starts to answer requests, including requests that came earlier.
-    pub(crate) fn watch(&self, running: Arc<dyn Overseer>) {
+    pub fn watch(&self, running: Arc<dyn Overseer>) {
         // An error means that the thread has ended, and then there are no clients.
         let _ = self.running.send(running);
     }
 
     /// Closes the socket and removes its name.
-    pub(crate) fn close(self) {
+    pub fn close(self) {
         drop((self.stop, self.running));
         // An error means that the thread panicked, which has been reported. There is nothing to
         // lose.

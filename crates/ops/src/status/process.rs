@@ -7,13 +7,15 @@ use std::{collections::HashMap, fs, time::Duration};
 
 /// How long a thread has run, and waited for its cpu, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadTime {
-    pub(crate) ran: Duration,
-    pub(crate) waited: Duration,
+pub struct ThreadTime {
+    /// The time on a cpu.
+    pub ran: Duration,
+    /// The time of waiting for a cpu.
+    pub waited: Duration,
 }
 
 /// The times of this process's threads `vermeil-0`, `vermeil-1` and so on, by that number.
-pub(crate) fn core_times() -> HashMap<u32, ThreadTime> {
+pub fn core_times() -> HashMap<u32, ThreadTime> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads
         .filter_map(|thread| {
@@ -34,7 +36,7 @@ fn thread_time(schedstat: &str) -> Option<ThreadTime> {
 }
 
 /// Memory of this process.
-pub(super) fn memory() -> MemoryStatus {
+pub fn memory() -> MemoryStatus {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     MemoryStatus {

@@ -23,8 +23,8 @@
 mod give;
 mod take;
 
-pub(crate) use give::{Handing, HasControl, Taker};
-pub(crate) use take::Inherited;
+pub use give::{Handing, HasControl, Taker};
+pub use take::Inherited;
 pub use take::TakeOverError;
 
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,6 @@ struct Serves {
 
 /// Whether the bytes are a message of either side.
 #[cfg(feature = "fuzz")]
-pub(crate) fn is_message(bytes: &[u8]) -> bool {
-    vermeil_ops::messages::read::<Handed>(bytes).is_ok()
-        || vermeil_ops::messages::read::<Serves>(bytes).is_ok()
+pub fn is_message(bytes: &[u8]) -> bool {
+    crate::messages::read::<Handed>(bytes).is_ok() || crate::messages::read::<Serves>(bytes).is_ok()
 }
