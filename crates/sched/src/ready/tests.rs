@@ -263,7 +263,7 @@ fn short_colors_pass_long_colors_that_keep_half_of_the_time() {
     ready.charge(2_000);
     // Short colors of 100 ns always wait.
     let mut number = 100;
-    while ready.len() > 0 && now_ns < 14_000 {
+    while !ready.is_empty() && now_ns < 14_000 {
         push(&mut ready, number, false);
         number += 1;
         let color = ready.pop_at(now_ns).expect("something waits");
