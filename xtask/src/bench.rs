@@ -175,10 +175,12 @@ enum BuildProfile {
 }
 
 impl BuildProfile {
+    /// The arguments that choose the packages. With the tests of the whole workspace, cargo uses the
+    /// features of `cargo test --workspace`; otherwise it would compile nearly everything again.
     fn flags(self) -> &'static [&'static str] {
         match self {
-            Self::Dev => &[],
-            Self::Release => &["--release"],
+            Self::Dev => &["--workspace", "--tests"],
+            Self::Release => &["--release", "--package", "vermeil-bench", "--package", "vermeil-cli"],
         }
     }
 
@@ -195,8 +197,7 @@ impl BuildProfile {
 /// folder of the binaries.
 fn build(workspace: &Workspace, profile: BuildProfile) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--package", "vermeil-bench", "--package", "vermeil-cli", "--bins"]);
-    build.args(profile.flags()).current_dir(&workspace.root);
+    build.args(["build", "--bins"]).args(profile.flags()).current_dir(&workspace.root);
     run_command(&mut build)?;
     Ok(workspace.target.join(profile.folder()))
 }
