@@ -175,8 +175,8 @@ enum BuildProfile {
 }
 
 impl BuildProfile {
-    /// The arguments that choose the packages. With the tests of the whole workspace, cargo uses the
-    /// features of `cargo test --workspace`; otherwise it would compile nearly everything again.
+    /// The arguments that choose the packages. With the tests of the whole workspace, cargo uses
+    /// the features of `cargo test --workspace`; otherwise it would compile nearly all again.
     fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Dev => &["--workspace", "--tests"],

@@ -4,9 +4,9 @@
 
 use crate::TURN_NS;
 
-/// The shortest event that counts as long, in nanoseconds: a whole turn, because a core looks at its
-/// sockets after a turn. A tenth of a turn separated the stages of a pipeline over images, whose
-/// data then left the caches: on a simulated machine with pairs of cores 605 images a second
+/// The shortest event that counts as long, in nanoseconds: a whole turn, because a core looks at
+/// its sockets after a turn. A tenth of a turn separated the stages of a pipeline over images,
+/// whose data then left the caches: on a simulated machine with pairs of cores 605 images a second
 /// instead of 842.
 pub const LONG_EVENT_NS: u64 = TURN_NS;
 
