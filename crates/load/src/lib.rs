@@ -33,6 +33,7 @@ mod simple;
 mod stream;
 mod targets;
 mod threshold;
+mod tls_sessions;
 mod tls_verify;
 mod url;
 mod verdict;

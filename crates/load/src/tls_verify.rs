@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 use crate::protocol::Protocol;
+use crate::tls_sessions::RunSessions;
 use crate::url::{Scheme, Url};
 
 /// The trusted certificates.
@@ -80,9 +81,6 @@ pub enum TlsSessions {
     Resumed,
 }
 
-/// Sessions in memory for resumption. A run has a single server.
-const SESSIONS_MAX: usize = 64;
-
 /// The parameters of a TLS connection to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
@@ -115,7 +113,7 @@ impl Tls {
         let mut config = builder.with_no_client_auth();
         config.resumption = match sessions {
             TlsSessions::Full => Resumption::disabled(),
-            TlsSessions::Resumed => Resumption::in_memory_sessions(SESSIONS_MAX),
+            TlsSessions::Resumed => Resumption::store(Arc::new(RunSessions::new())),
         };
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
         let name = ServerName::try_from(url.host.clone());
