@@ -47,8 +47,8 @@ const CORE_PATIENCE: Duration = Duration::from_secs(1);
 /// Names that are shown of the hosts of a pool: enough to recognize the site.
 const POOL_NAMES_MAX: usize = 8;
 
-/// Requests in PHP children that a status shows, the longest first. A pool of slow scripts shows
-/// what they are in its first lines, and no pool makes a status long.
+/// Requests in PHP children that a status shows, the longest first. The first lines name the slow
+/// scripts of a pool, and no pool makes a status long.
 const RUNNING_SHOWN_MAX: usize = 32;
 
 /// The sources of a status.
