@@ -84,15 +84,18 @@ pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> 
 fn sample(bench: &TlsBench<'_>, work: TlsWork, server: TlsServer, points: &mut Points) -> BenchResult<()> {
     let started = server.start(bench, work.key(), Spread::OneCpu)?;
     let load = work.load(bench);
-    load.run(bench, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
+    load.run(bench, server, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
     let before = CpuTime::of_group(started.process.group())?;
-    let record =
-        load.run(bench, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
+    let record = load
+        .run(bench, server, started.address)
+        .map_err(|problem| wrong_load(server, problem.to_string()))?;
     let spent = CpuTime::of_group(started.process.group())? - before;
     let cpu_us = spent.run.as_secs_f64() * 1e6 / record.good as f64;
     let mut push = |metric, value| push(points, work.name(), server, metric, value);
     push(("cpu_us", "us"), cpu_us);
     push(("per_s", "1/s"), record.rate);
+    let (full, resumed) = record.handshakes;
+    push(("resumed", "ratio"), resumed as f64 / (full + resumed).max(1) as f64);
     if let Some(p99) = record.response.percentile(99.0) {
         push(("p99_us", "us"), p99.as_secs_f64() * 1e6);
     }

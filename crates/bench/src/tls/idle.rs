@@ -65,7 +65,7 @@ fn sample(bench: &TlsBench<'_>, server: TlsServer, points: &mut Points) -> Bench
         connections: bench.connections(),
         duration: bench.options.duration,
     };
-    warm_up.run(bench, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
+    warm_up.run(bench, server, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
     until_quiet(bench, &started, 0)?;
     let before = memory_of_group(started.process.group())?;
     let mut command = load_on(bench, bench.cpus.client);

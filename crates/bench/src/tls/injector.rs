@@ -7,6 +7,7 @@ use std::time::Duration;
 use vermeil_load::report::Record;
 
 use super::TlsBench;
+use super::servers::TlsServer;
 use crate::load::steady::record_of;
 use crate::load::{only, vermeil_load};
 use crate::{BenchError, BenchResult};
@@ -42,8 +43,14 @@ impl TlsLoad {
     /// Loads the server at `address` from the client's cpu.
     ///
     /// # Errors
-    /// The load cannot be run, or a request failed, or a handshake was not as asked for.
-    pub(super) fn run(&self, bench: &TlsBench<'_>, address: SocketAddr) -> BenchResult<Record> {
+    /// The load cannot be run, or a request failed, or a handshake was not as asked for. Peers may
+    /// answer tickets with full handshakes; Vermeil may not.
+    pub(super) fn run(
+        &self,
+        bench: &TlsBench<'_>,
+        server: TlsServer,
+        address: SocketAddr,
+    ) -> BenchResult<Record> {
         let mut command = vermeil_load(&bench.options.vermeil, bench.cpus.client);
         command.args(["-c", &self.connections.to_string()]);
         if bench.is_full() {
@@ -58,7 +65,11 @@ impl TlsLoad {
         });
         command.arg("--insecure").arg(url(address, self.file.0));
         let record = record_of(&mut command)?;
-        let resumed_each = if bench.is_full() { RESUMED_EACH } else { 1 };
+        let resumed_each = match (server, bench.is_full()) {
+            (TlsServer::Vermeil, true) => RESUMED_EACH,
+            (TlsServer::Vermeil, false) => 1,
+            _ => 0,
+        };
         self.check(&record, resumed_each).map_err(|problem| BenchError::form("vermeil load", problem))?;
         Ok(record)
     }

@@ -19,8 +19,9 @@ use crate::{BenchResult, machine};
 const HOW_TO_READ: &str = "\
 **How to read it.** *1k* and *1m* are requests for files of that size over kept connections. *Full* is a connection \
 for each file of 1 KB, with a full handshake and a key of that kind; *resumed* is the same with a session ticket and \
-a key on P-256. *Cpu* is the cpu time of the server's processes per request, after a warm-up; for handshakes this \
-includes the connection and the request. Ratios are taken within a round and then summarized: *× nginx* divides the \
+a key on P-256. The last column has the share of handshakes that were resumed, because a server may answer a ticket \
+with a full handshake. *Cpu* is the cpu time of the server's processes per request, after a warm-up; for handshakes \
+this includes the connection and the request. Ratios are taken within a round and then summarized: *× nginx* divides the \
 row by nginx, *vermeil ×* divides Vermeil by the row. *Goal* is the ratio to nginx that Vermeil must not exceed. \
 Clients, and not servers, limit the rates of handshakes, because all servers meet the same load on one cpu. *Idle* \
 connections have made a full handshake and one request, and wait for the next; the number is the growth of the \
@@ -103,6 +104,7 @@ fn cost_table(points: &Points) -> CellTable {
         "low – high",
         "goal",
         "per second",
+        "resumed",
     ];
     let mut table = CellTable::new(2, &head);
     for (work, server) in points.cells() {
@@ -120,6 +122,7 @@ fn cost_table(points: &Points) -> CellTable {
             ours.map(|ratio| format!("{} – {}", number(ratio.low), number(ratio.high))).unwrap_or_default(),
             goal.map(|work| format!("≤ {}", number(work.goal()))).unwrap_or_default(),
             points.median(work, server, "per_s"),
+            points.median(work, server, "resumed"),
         ]);
     }
     table
