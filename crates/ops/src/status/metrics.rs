@@ -12,9 +12,7 @@ use super::records::{
 };
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric as _, NoLabelSet, text,
-    },
+    encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric, NoLabelSet, text},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::{Registry, Unit},
 };
@@ -285,13 +283,8 @@ impl Families<'_, '_> {
         unit: Option<Unit>,
         samples: impl IntoIterator<Item = SeriesValue<N>>,
     ) -> fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return Ok(());
-        }
-        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        samples
-            .try_for_each(|(labels, value)| ConstCounter::new(value).encode(family.encode_family(&labels)?))
+        let samples = samples.into_iter().map(|(labels, value)| (labels, ConstCounter::new(value)));
+        self.family((name, MetricType::Counter), help, unit, samples)
     }
 
     /// Writes a family of gauges, if there are any.
@@ -302,12 +295,24 @@ impl Families<'_, '_> {
         unit: Option<Unit>,
         samples: impl IntoIterator<Item = SeriesValue<N>>,
     ) -> fmt::Result {
-        let mut samples = samples.into_iter().peekable();
+        let samples = samples.into_iter().map(|(labels, value)| (labels, ConstGauge::new(value)));
+        self.family((name, MetricType::Gauge), help, unit, samples)
+    }
+
+    /// Writes a family of one kind, if there are any samples.
+    fn family<M: EncodeMetric>(
+        &mut self,
+        (name, kind): (&str, MetricType),
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl Iterator<Item = (Labels, M)>,
+    ) -> fmt::Result {
+        let mut samples = samples.peekable();
         if samples.peek().is_none() {
             return Ok(());
         }
-        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        samples.try_for_each(|(labels, value)| ConstGauge::new(value).encode(family.encode_family(&labels)?))
+        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        samples.try_for_each(|(labels, metric)| metric.encode(family.encode_family(&labels)?))
     }
 }
 
