@@ -91,7 +91,7 @@ fn folder_and_environment_are_the_hosts(io: Io) {
     fs::create_dir(site.path("data")).expect("a folder");
     mode(&site.path("data"), 0o755);
     script(&site, "show", "pwd; echo \"$COLOR $PATH $REQUEST_METHOD\"");
-    let keys = "[host.cgi]\ndirectory = \"data\"\nenvironment = [\"COLOR=deep red\", \"PATH=/bin\"]";
+    let keys = "[host.cgi]\ndirectory = \"data\"\nenvironment = { COLOR = \"deep red\", PATH = \"/bin\" }";
     let server = serve(io, &site, &[keys, "cgi = { directory = \".\" }"]);
     let root = site.root().canonicalize().expect("there");
     let root = root.display();
@@ -267,7 +267,7 @@ fn programs_of_instances_follow_a_reload(io: Io) {
     script(&site, "who", "echo $WHO");
     let cpus: Vec<String> = vermeil_io::current_affinity().iter().map(ToString::to_string).collect();
     let text = |who: &str| {
-        let hosts = configuration(&[&format!("cgi = {{ environment = [\"WHO={who}\"] }}")]);
+        let hosts = configuration(&[&format!("cgi = {{ environment = {{ WHO = \"{who}\" }} }}")]);
         format!("instances = 2\nbalance = \"hash\"\ncores = \"{}\"\n{hosts}", cpus.join(","))
     };
     let server = TestServer::configured(io, &site, &text("first"));

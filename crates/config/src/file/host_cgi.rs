@@ -4,6 +4,7 @@
 //! `tests.rs`.
 
 use super::{
+    environment::variables,
     keys::{CgroupTable, HostCgiTable, LandlockTable},
     programs::{memory, user},
     read::At,
@@ -15,21 +16,6 @@ use std::{
     time::Duration,
 };
 use vermeil_settings::cgi::{Cgroup, Confinement, HostPrograms, NewPrivileges, ResourceLimits};
-
-/// Variables that describe the request (RFC 3875 §4.1, and common additions of servers), except
-/// those that begin with an entry of [`RESERVED_STARTS`].
-const RESERVED: [&str; 9] = [
-    "AUTH_TYPE",
-    "CONTENT_LENGTH",
-    "CONTENT_TYPE",
-    "DOCUMENT_ROOT",
-    "GATEWAY_INTERFACE",
-    "HTTPS",
-    "PATH_INFO",
-    "PATH_TRANSLATED",
-    "QUERY_STRING",
-];
-const RESERVED_STARTS: [&str; 6] = ["HTTP_", "REMOTE_", "REQUEST_", "SCRIPT_", "SERVER_", "UNIQUE_ID"];
 
 /// The options in `table`; relative paths begin at `folder`.
 pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Problems) -> HostPrograms {
@@ -46,7 +32,7 @@ pub(super) fn host_cgi(table: &HostCgiTable, folder: &Path, problems: &mut Probl
     HostPrograms {
         user: user(table.user.as_ref(), "host.cgi.user", problems),
         directory: table.directory.as_ref().and_then(|at| directory(at, problems)),
-        environment: table.environment.iter().filter_map(|at| variable(at, problems)).collect(),
+        environment: variables(&table.environment, "host.cgi.environment", &[], problems),
         limits,
         cgroup: table.cgroup.as_ref().map(|table| cgroup(table, problems)),
         new_privileges: match table.no_new_privileges {
@@ -79,34 +65,6 @@ fn directory(At { value, at }: &At<PathBuf>, problems: &mut Problems) -> Option<
         return None;
     }
     Some(names.collect())
-}
-
-fn variable(At { value, at }: &At<String>, problems: &mut Problems) -> Option<(String, String)> {
-    let mut wrong = |what: &str| problems.push(at, "host.cgi.environment", format!("\"{value}\": {what}"));
-    let Some((name, text)) = value.split_once('=') else {
-        wrong("write a name and a value, such as \"LANG=C.UTF-8\"");
-        return None;
-    };
-    if let Some(what) = unfit_variable(name) {
-        wrong(what);
-        return None;
-    }
-    if text.contains('\0') {
-        wrong("a value has no zero bytes; leave them out");
-        return None;
-    }
-    Some((name.to_owned(), text.to_owned()))
-}
-
-/// Why no operator can choose the variable `name`; `None` for a name that fits.
-pub(super) fn unfit_variable(name: &str) -> Option<&'static str> {
-    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let is_name = name.bytes().all(is_of_name) && name.starts_with(|first: char| !first.is_ascii_digit());
-    if !is_name {
-        return Some("a name has letters, digits and underscores, and no digit at its start");
-    }
-    let is_reserved = RESERVED.contains(&name) || RESERVED_STARTS.iter().any(|start| name.starts_with(start));
-    is_reserved.then_some("this variable tells a program about its request; choose another name")
 }
 
 fn cgroup(table: &CgroupTable, problems: &mut Problems) -> Cgroup {

@@ -4,7 +4,7 @@
 
 use super::{
     describe::table,
-    host_cgi::unfit_variable,
+    environment::variables,
     programs::{new_privileges, user},
     read::{At, DottedTable, FlagOr, FreeTable},
     resolve::{Problems, narrow},
@@ -81,7 +81,7 @@ pub(super) fn host_php(php: &FlagOr<HostPhpTable>, root: Option<&Path>, problems
 }
 
 fn values(table: &HostPhpTable, root: Option<&Path>, problems: &mut Problems) -> PoolValues {
-    let environment = environment(&table.environment, problems);
+    let environment = variables(&table.environment, "host.php.environment", &OF_POOL, problems);
     let ini = ini_values(&table.ini, "host.php.ini", problems);
     let locked = ini_values(&table.ini_locked, "host.php.ini_locked", problems);
     for (name, _) in &table.ini.0 {
@@ -118,26 +118,6 @@ fn scripts(table: &HostPhpTable, root: Option<&Path>, problems: &mut Problems) -
         problems.push(&name.at, "host.php.ini_locked", what);
     }
     folder
-}
-
-fn environment(table: &FreeTable<String>, problems: &mut Problems) -> Vec<(String, String)> {
-    let mut variables = Vec::new();
-    for (name, value) in &table.0 {
-        let key = format!("host.php.environment.{}", name.value);
-        let unfit = unfit_variable(&name.value).or_else(|| {
-            OF_POOL
-                .contains(&&*name.value)
-                .then_some("the server starts the pool by this variable; leave it out")
-        });
-        match unfit {
-            Some(what) => problems.push(&name.at, &key, what),
-            None if value.value.contains('\0') => {
-                problems.push(&value.at, &key, "a value has no zero bytes; leave them out");
-            }
-            None => variables.push((name.value.clone(), value.value.clone())),
-        }
-    }
-    variables
 }
 
 fn ini_values(table: &DottedTable, key: &str, problems: &mut Problems) -> Vec<IniValue> {

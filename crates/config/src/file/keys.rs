@@ -662,9 +662,9 @@ table! {
         /// The working directory of programs, below the host's folder; `"."` is the host's folder.
         /// Without the key: the folder of the program.
         directory: Option<At<PathBuf>> = None,
-        /// Environment variables, each as `"NAME=value"`. The server sets the variables that
+        /// Environment variables, as `{ NAME = "value" }`. The server sets the variables that
         /// describe the request.
-        environment: Vec<At<String>> = Vec::new(),
+        environment: FreeTable<String> = FreeTable::NONE,
         /// The longest run time of a program. Then the server kills the program and all its
         /// descendants: 504, or the answer is cut.
         timeout: Option<Span> = None,

@@ -10,6 +10,7 @@ mod access;
 mod answers;
 mod compress;
 mod describe;
+mod environment;
 mod host_cgi;
 mod host_php;
 mod keys;

@@ -306,7 +306,7 @@ fn hosts_may_have_pools_of_their_own() {
 
 #[test]
 fn hosts_may_run_their_programs_otherwise() {
-    let text = "[[host]]\nroot = \"x\"\n[host.cgi]\nuser = \"nobody\"\ndirectory = \"./a/b\"\nenvironment = [\"A=b=c\"]\n\
+    let text = "[[host]]\nroot = \"x\"\n[host.cgi]\nuser = \"nobody\"\ndirectory = \"./a/b\"\nenvironment = { A = \"b=c\" }\n\
                 cpu_time = \"1500ms\"\nmemory = \"2M\"\nno_new_privileges = false\n\
                 [host.cgi.cgroup]\nfolder = \"/x/y\"\ncpu_percent = 150\n[host.cgi.landlock]\nread = [\"/\", \"/no/such\"]\n";
     let options = load(text);
@@ -322,12 +322,9 @@ fn hosts_may_run_their_programs_otherwise() {
     assert_eq!((confinement.read.len(), confinement.write.len()), (1, 1));
     for (keys, problem) in [
         ("directory = \"../x\"", "v.toml:3:13: host.cgi.directory: write a folder below the host's"),
-        ("environment = [\"A\"]", "v.toml:3:16: host.cgi.environment: \"A\": write a name and a value"),
-        ("environment = [\"1=x\"]", "v.toml:3:16: host.cgi.environment: \"1=x\": a name has letters"),
-        (
-            "environment = [\"HTTP_X=\"]",
-            "v.toml:3:16: host.cgi.environment: \"HTTP_X=\": this variable tells",
-        ),
+        ("environment = [\"A=b\"]", "v.toml:3:15: host.cgi.environment: this is a list; write a table"),
+        ("environment = { 1 = \"x\" }", "v.toml:3:17: host.cgi.environment.1: a name has letters"),
+        ("environment.HTTP_X = \"\"", "v.toml:3:13: host.cgi.environment.HTTP_X: this variable tells"),
         ("cgroup = { folder = \"x\" }", "v.toml:3:21: host.cgi.cgroup.folder: write its path from the root"),
         ("cgroup = {}", "v.toml:3:10: host.cgi.cgroup.folder: this key must be there"),
     ] {
