@@ -23,7 +23,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 25] = [
+const NEEDS: [Need; 27] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
@@ -52,6 +52,8 @@ const NEEDS: [Need; 25] = [
     Need { program: "ethtool", package: "ethtool", reason: "virtual cards that are polled, in bench knet" },
     Need { program: "strace", package: "strace", reason: "counts system calls per request" },
     Need { program: "clang-14", package: "clang-14", reason: "compares kernel programs with their sources" },
+    Need { program: "redis-server", package: "redis-server", reason: "a Redis client on the runtime" },
+    Need { program: "pg_ctlcluster", package: "postgresql", reason: "a PostgreSQL client on the runtime" },
     Need { program: "python3", package: "python3", reason: "changes files through a mapping" },
 ];
 
