@@ -114,6 +114,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'The configuration file')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The configuration file')
             [CompletionResult]::new('--explain', '--explain', [CompletionResultType]::ParameterName, 'Say which host, route and file a GET request for this URL gets, and why')
+            [CompletionResult]::new('--schema', '--schema', [CompletionResultType]::ParameterName, 'Print the JSON Schema of the configuration')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -274,7 +274,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__check)
-            opts="-c -h --config --explain --help"
+            opts="-c -h --config --explain --schema --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -109,6 +109,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -c 'The configuration file'
             cand --config 'The configuration file'
             cand --explain 'Say which host, route and file a GET request for this URL gets, and why'
+            cand --schema 'Print the JSON Schema of the configuration'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -120,6 +120,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -l cgi-nph -d 'Le
 complete -c vermeil -n "__fish_vermeil_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -l explain -d 'Say which host, route and file a GET request for this URL gets, and why' -r -f
+complete -c vermeil -n "__fish_vermeil_using_subcommand check" -l schema -d 'Print the JSON Schema of the configuration'
 complete -c vermeil -n "__fish_vermeil_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l control -d 'The server\'s control socket' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand status" -l json -d 'Write JSON'

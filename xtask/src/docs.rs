@@ -24,8 +24,11 @@ const GENERATED: [(&str, Generate); 2] =
 type GeneratedPage = (&'static str, fn() -> String);
 
 /// The generated single pages of `docs`.
-const PAGES: [GeneratedPage; 2] =
-    [("configuration.md", vermeil_cli::configuration_page), ("status.md", vermeil_cli::status_page)];
+const PAGES: [GeneratedPage; 3] = [
+    ("configuration.md", vermeil_cli::configuration_page),
+    ("status.md", vermeil_cli::status_page),
+    ("vermeil.schema.json", vermeil_cli::configuration_schema),
+];
 
 /// The arguments of `docs`.
 #[derive(Debug, clap::Args)]

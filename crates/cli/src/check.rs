@@ -42,11 +42,21 @@ pub(crate) struct CheckArgs {
     /// URL asks the default host. Default: the configuration is checked only.
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     explain: Option<String>,
+
+    /// Print the JSON Schema of the configuration
+    ///
+    /// Editors complete and check keys with the schema: write it to a file, and name that file in
+    /// the first line of the configuration, as `#:schema vermeil.schema.json`. Default: no schema.
+    #[arg(long, conflicts_with_all = ["file", "config", "explain"])]
+    schema: bool,
 }
 
 impl CheckArgs {
     /// Checks.
     pub(crate) fn run(self) -> Exit {
+        if self.schema {
+            return print::result(&vermeil_config::json_schema().trim_end());
+        }
         let file = self.file.unwrap_or(self.config);
         let around = Surroundings::here().map_err(UsageError::from);
         let (options, places) =

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 pub use completions::completions;
 pub use exit::Exit;
 pub use man::man_pages;
-pub use vermeil_config::reference_page as configuration_page;
+pub use vermeil_config::{json_schema as configuration_schema, reference_page as configuration_page};
 pub use vermeil_ops::status::reference_page as status_page;
 
 /// For the help and the man page.

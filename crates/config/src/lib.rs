@@ -8,7 +8,7 @@ pub mod options;
 
 pub use file::{
     AddressError, ConfigError, ConfigPlaces, ConfigText, FILE_NAME, GivenParts, PlacedKey, Surroundings,
-    load, load_with_places, of_json, reference_page, take, text_of, to_json, values,
+    json_schema, load, load_with_places, of_json, reference_page, take, text_of, to_json, values,
 };
 pub use options::{
     CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,

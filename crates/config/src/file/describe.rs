@@ -26,6 +26,8 @@ pub(super) enum ValueKind {
     Table,
     /// A table whose keys are chosen by the operator.
     Map(Box<ValueKind>),
+    /// A table of texts whose names may have dots.
+    DottedMap,
     List(Box<ValueKind>),
     OneOrMore(Box<ValueKind>),
 }
@@ -52,6 +54,7 @@ impl ValueKind {
             Self::Map(of) => {
                 format!("table of {}s", of.name().replace("text,", "texts,").trim_end_matches('s'))
             }
+            Self::DottedMap => "table of texts".to_owned(),
             Self::Table => "table".to_owned(),
             Self::List(of) if **of == Self::Table => "tables".to_owned(),
             Self::List(of) if **of == Self::Address => "list of addresses".to_owned(),
@@ -79,7 +82,7 @@ impl ValueKind {
                 format!("one of {}", quoted.join(", "))
             }
             Self::Field => "a text, a list of texts, or false to remove the field".to_owned(),
-            Self::Map(_) => "a table, such as { Name = \"value\" }".to_owned(),
+            Self::Map(_) | Self::DottedMap => "a table, such as { Name = \"value\" }".to_owned(),
             Self::Table => "a table, such as [limits] with keys below it".to_owned(),
             Self::List(of) if **of == Self::Table => "tables, each begun by its name in [[ ]]".to_owned(),
             Self::OneOrMore(of) => format!("{}, or a list of such in [ ]", of.example()),
@@ -277,7 +280,7 @@ impl KeyDoc {
 }
 
 /// Doc comments as text: lines joined, empty lines kept as breaks.
-fn paragraph(doc: &str) -> String {
+pub(super) fn paragraph(doc: &str) -> String {
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
     lines
         .split(|line| line.is_empty())

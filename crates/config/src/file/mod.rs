@@ -22,6 +22,7 @@ mod read;
 mod report;
 mod resolve;
 mod routes;
+mod schema;
 mod sources;
 mod split;
 mod surroundings;
@@ -225,7 +226,16 @@ fn parsed<R>(
 
 /// The reference page of all keys, in Markdown.
 pub fn reference_page() -> String {
+    describe::page(INTRODUCTION, &described_tables())
+}
+
+/// The JSON Schema of all keys.
+pub fn json_schema() -> String {
+    format!("{:#}\n", schema::schema(&described_tables()))
+}
+
+fn described_tables() -> Vec<describe::TableDoc> {
     let mut tables = Vec::new();
     Document::tables("", &mut tables);
-    describe::page(INTRODUCTION, &tables)
+    tables
 }

@@ -321,7 +321,7 @@ impl DottedTable {
 
 impl ConfigSetting for DottedTable {
     fn kind() -> ValueKind {
-        FreeTable::<String>::kind()
+        ValueKind::DottedMap
     }
 
     fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {

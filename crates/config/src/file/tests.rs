@@ -21,6 +21,7 @@ mod listeners;
 mod moved;
 mod proxies;
 mod routes;
+mod schema;
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
 fn surroundings() -> Surroundings {
@@ -48,6 +49,7 @@ fn try_load(text: &str) -> Result<ServeOptions, ConfigError> {
 
 #[track_caller]
 fn load(text: &str) -> ServeOptions {
+    assert_eq!(schema::problems_of(text), [""; 0], "the schema accepts what the server accepts");
     try_load(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
