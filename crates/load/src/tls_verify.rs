@@ -99,7 +99,7 @@ impl Tls {
         if url.scheme == Scheme::Http {
             return Ok(None);
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder
             .with_safe_default_protocol_versions()

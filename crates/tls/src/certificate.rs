@@ -313,7 +313,7 @@ impl OpenedPair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{policy::provider, testing::MadeCertificate};
+    use crate::{provider::provider, testing::MadeCertificate};
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     fn load(pair: &CertificatePair) -> Result<CertifiedKey, String> {

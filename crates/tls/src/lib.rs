@@ -8,11 +8,12 @@
 //! Reading order: [`HelloReader`] (the first message of a client), [`CertificateStore`] (from files
 //! to a configuration for a host), [`TlsSession`] (the records of a connection), [`Tickets`].
 //!
-//! rustls with ring does the protocol and the cryptography.
+//! rustls does the protocol, AWS-LC the cryptography.
 
 mod certificate;
 mod greeting;
 mod policy;
+mod provider;
 mod session;
 mod store;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::{
     certificate::{CertificateError, CertificatePair, OpenedFile},
+    provider::provider,
     tickets::Tickets,
 };
 use rustls::{
@@ -91,11 +92,6 @@ impl HostTls {
         let pairs = self.certificates.iter().flat_map(CertificatePair::files);
         pairs.chain(self.client_issuers.as_deref())
     }
-}
-
-/// The cryptography.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// The protocols that the server speaks over TLS, in the order of preference.

@@ -6,7 +6,7 @@
 //! period that is over, and processes that share one secret stay in step without messages. Only the
 //! present key and the key before open tickets (RFC 5077, section 5.5). Tested below.
 
-use ring::{
+use crate::provider::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     hkdf::{HKDF_SHA256, KeyType, Prk},
     rand::{SecureRandom as _, SystemRandom},

@@ -6,7 +6,7 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
     client::{Resumption, WebPkiServerVerifier},
-    crypto::ring::default_provider,
+    crypto::aws_lc_rs::default_provider,
     pki_types::{CertificateDer, ServerName},
     version::{TLS12, TLS13},
 };

@@ -7,7 +7,7 @@ use crate::{
 use rustls::{
     ClientConfig, HandshakeKind,
     client::Resumption,
-    crypto::ring::default_provider,
+    crypto::aws_lc_rs::default_provider,
     pki_types::{PrivateKeyDer, pem::PemObject as _},
     sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},

@@ -5,9 +5,9 @@ use crate::{
 };
 use proptest::prelude::*;
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, RootCertStore, SignatureScheme,
+    AlertDescription, ClientConfig, ClientConnection, NamedGroup, RootCertStore, SignatureScheme,
     client::Resumption,
-    crypto::ring::default_provider,
+    crypto::{CryptoProvider, aws_lc_rs::default_provider},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
     sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
@@ -44,11 +44,19 @@ fn client_config(
     made: &[&MadeCertificate],
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> ClientConfig {
+    client_config_with(default_provider(), made, versions)
+}
+
+fn client_config_with(
+    provider: CryptoProvider,
+    made: &[&MadeCertificate],
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for made in made {
         roots.add(CertificateDer::from(made.der.clone())).expect("a certificate");
     }
-    ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(versions)
         .expect("versions")
         .with_root_certificates(roots)
@@ -189,13 +197,7 @@ fn client_gets_the_certificate_that_it_supports() {
     let all = provider.signature_verification_algorithms.mapping;
     let p256 = all.iter().filter(|(scheme, _)| *scheme == SignatureScheme::ECDSA_NISTP256_SHA256);
     provider.signature_verification_algorithms.mapping = Vec::leak(p256.copied().collect());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(second.der.clone())).expect("a certificate");
-    let only_p256 = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&TLS13])
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let only_p256 = client_config_with(provider, &[&second], &[&TLS13]);
     let mut client = client(&Arc::new(only_p256));
     let FirstBytes::Greeting(greeting) = HelloReader::default().receive(&output(&mut client)) else {
         panic!("one write carries the message")
@@ -396,4 +398,20 @@ fn is_in_version(records: &[u8], at: usize) -> bool {
         start = end;
     }
     (start + 1..start + 3).contains(&at)
+}
+
+/// Browsers prefer the exchange that a quantum computer does not break.
+#[test]
+fn client_gets_the_key_exchange_that_it_prefers() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let store = store(MinimumVersion::Tls12);
+    for group in [NamedGroup::X25519MLKEM768, NamedGroup::X25519, NamedGroup::secp384r1] {
+        let mut provider = default_provider();
+        provider.kx_groups.sort_by_key(|known| known.name() != group);
+        let mut client = client(&Arc::new(client_config_with(provider, &[&made], &[&TLS13])));
+        let mut session = greeted(&store, &made.host(), &mut client);
+        exchange(&mut session, &mut client).expect("both agree");
+        let used = client.negotiated_key_exchange_group().map(|group| group.name());
+        assert_eq!(used, Some(group));
+    }
 }
