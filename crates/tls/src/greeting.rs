@@ -4,10 +4,15 @@
 //! the caller may run [`ClientGreeting::answer`] elsewhere. Tested in `session.rs`.
 
 use crate::{
+    provider::is_chacha20,
     session::{TlsFailure, TlsSession},
     store::HostTlsConfig,
 };
-use rustls::server::{Accepted, Acceptor};
+use rustls::{
+    CipherSuite, ServerConfig,
+    server::{Accepted, Acceptor},
+};
+use std::sync::Arc;
 
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -15,6 +20,12 @@ const HANDSHAKE: u8 = 22;
 /// The content type of an alert, its version and length, then "fatal" and `unrecognized_name`
 /// (RFC 6066, section 3).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// In place of a cipher suite: the client speaks an older version than it can (RFC 7507).
+const FALLBACK_SCSV: u16 = 0x5600;
+
+/// As [`UNRECOGNIZED_NAME`], with `inappropriate_fallback` (RFC 7507, section 3).
+const INAPPROPRIATE_FALLBACK: [u8; 7] = [21, 3, 3, 0, 2, 2, 86];
 
 /// The result of the first bytes of a client.
 #[derive(Debug)]
@@ -94,7 +105,12 @@ impl ClientGreeting {
     /// # Errors
     /// Nothing that client and server support fits.
     pub fn answer(self, config: &HostTlsConfig) -> Result<TlsSession, TlsFailure> {
-        match self.accepted.into_connection(config.0.clone()) {
+        if self.is_fallback() {
+            let why = "the client speaks an older version than it can";
+            return Err(TlsFailure::new(why, INAPPROPRIATE_FALLBACK.to_vec()));
+        }
+        let config = self.suited(&config.0);
+        match self.accepted.into_connection(config) {
             Ok(connection) => Ok(TlsSession::new(connection)),
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
@@ -102,6 +118,30 @@ impl ClientGreeting {
                 let _ = alert.write_all(&mut bytes);
                 Err(TlsFailure::new(error.to_string(), bytes))
             }
+        }
+    }
+
+    /// Whether the client hides newer versions, because an attacker broke its first attempt
+    /// (TLS_FALLBACK_SCSV). A client of TLS 1.3 has suites of that version.
+    fn is_fallback(&self) -> bool {
+        let hello = self.accepted.client_hello();
+        let mut suites = hello.cipher_suites().iter().map(|&suite| u16::from(suite));
+        suites.clone().any(|suite| suite == FALLBACK_SCSV) && !suites.any(|suite| suite >> 8 == 0x13)
+    }
+
+    /// The server's order of suites counts, except for a client that prefers ChaCha20, because such
+    /// a client has no instructions for AES.
+    fn suited(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
+        let hello = self.accepted.client_hello();
+        // The values without a meaning that clients send (RFC 8701).
+        let is_grease = |suite: CipherSuite| u16::from(suite) & 0x0f0f == 0x0a0a;
+        match hello.cipher_suites().iter().find(|suite| !is_grease(**suite)) {
+            Some(&first) if is_chacha20(first) => {
+                let mut config = ServerConfig::clone(config);
+                config.ignore_client_order = false;
+                Arc::new(config)
+            }
+            _ => config.clone(),
         }
     }
 

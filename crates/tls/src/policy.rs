@@ -141,6 +141,8 @@ impl ConfigMaker {
         if issuers.is_none() {
             config.ticketer = self.tickets.clone();
         }
+        // See `ClientGreeting::suited`.
+        config.ignore_client_order = true;
         // Tickets carry the state, so that no core needs memory of past sessions.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(config)
@@ -148,6 +150,10 @@ impl ConfigMaker {
 }
 
 /// Chooses the first certificate whose key can sign as the client understands.
+///
+/// Without such a certificate, the first certificate leads to the alert `handshake_failure`. No
+/// certificate would lead to `access_denied`, which scanners take for a demand of a certificate of
+/// the client.
 #[derive(Debug)]
 struct FirstSupported(Vec<Arc<CertifiedKey>>);
 
@@ -155,6 +161,6 @@ impl ResolvesServerCert for FirstSupported {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let signs =
             |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(hello.signature_schemes()).is_some();
-        self.0.iter().find(signs).cloned()
+        self.0.iter().find(signs).or(self.0.first()).cloned()
     }
 }

@@ -5,7 +5,8 @@ use crate::{
 };
 use proptest::prelude::*;
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, NamedGroup, RootCertStore, SignatureScheme,
+    AlertDescription, CipherSuite, ClientConfig, ClientConnection, NamedGroup, RootCertStore,
+    SignatureScheme,
     client::Resumption,
     crypto::{CryptoProvider, aws_lc_rs::default_provider},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
@@ -414,4 +415,76 @@ fn client_gets_the_key_exchange_that_it_prefers() {
         let used = client.negotiated_key_exchange_group().map(|group| group.name());
         assert_eq!(used, Some(group));
     }
+}
+
+/// A client of TLS 1.2 or 1.3 with these suites, in this order.
+fn client_with_suites(made: &MadeCertificate, suites: &[CipherSuite]) -> ClientConnection {
+    let mut provider = default_provider();
+    let place = |suite: CipherSuite| suites.iter().position(|named| *named == suite);
+    provider.cipher_suites.retain(|known| place(known.suite()).is_some());
+    provider.cipher_suites.sort_by_key(|known| place(known.suite()));
+    let version =
+        if suites[0].as_str().is_some_and(|name| name.starts_with("TLS13")) { &TLS13 } else { &TLS12 };
+    client(&Arc::new(client_config_with(provider, &[made], &[version])))
+}
+
+#[test]
+fn server_chooses_the_suite_unless_client_prefers_chacha20() {
+    use CipherSuite as Suite;
+    let made = MadeCertificate::new(&["a.example"]);
+    let store = store(MinimumVersion::Tls12);
+    let newer = [
+        Suite::TLS13_AES_256_GCM_SHA384,
+        Suite::TLS13_CHACHA20_POLY1305_SHA256,
+        Suite::TLS13_AES_128_GCM_SHA256,
+    ];
+    let older = [
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    ];
+    for [aes_256, chacha20, aes_128] in [newer, older] {
+        for (offered, chosen) in [
+            ([aes_256, chacha20, aes_128], aes_128),
+            ([aes_128, aes_256, chacha20], aes_128),
+            ([chacha20, aes_128, aes_256], chacha20),
+        ] {
+            let mut client = client_with_suites(&made, &offered);
+            let mut session = greeted(&store, &made.host(), &mut client);
+            exchange(&mut session, &mut client).expect("both agree");
+            let used = client.negotiated_cipher_suite().map(|suite| suite.suite());
+            assert_eq!(used, Some(chosen), "{offered:?}");
+        }
+    }
+}
+
+/// The alert that the server answers to these bytes.
+fn alert(host: &Arc<HostTls>, hello: &[u8]) -> u8 {
+    let config = store(MinimumVersion::Tls12).load(host, Instant::now()).expect("the pair fits").config;
+    let FirstBytes::Greeting(greeting) = HelloReader::default().receive(hello) else {
+        panic!("the message is whole")
+    };
+    let failure = greeting.answer(&config).expect_err("nothing fits");
+    *failure.alert().last().expect("an alert")
+}
+
+#[test]
+fn client_that_fell_back_to_an_older_version_is_refused() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let only = [CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
+    let mut hello = output(&mut client_with_suites(&made, &only));
+    // rustls offers the suite and TLS_EMPTY_RENEGOTIATION_INFO_SCSV, in place of which the test
+    // writes TLS_FALLBACK_SCSV.
+    let at = hello.windows(6).position(|six| six == [0, 4, 0xc0, 0x2b, 0, 0xff]).expect("two suites");
+    hello[at + 4..at + 6].copy_from_slice(&[0x56, 0]);
+    assert_eq!(alert(&made.host(), &hello), 86);
+}
+
+/// Regression: the alert was `access_denied`.
+#[test]
+fn client_without_common_suite_gets_handshake_failure() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let only = [CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256];
+    let hello = output(&mut client_with_suites(&made, &only));
+    assert_eq!(alert(&made.host(), &hello), 40);
 }
