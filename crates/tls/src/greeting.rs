@@ -9,7 +9,7 @@ use crate::{
     store::HostTlsConfig,
 };
 use rustls::{
-    CipherSuite, ServerConfig,
+    CipherSuite, Error, PeerIncompatible, ServerConfig,
     server::{Accepted, Acceptor},
 };
 use std::sync::Arc;
@@ -26,6 +26,10 @@ const FALLBACK_SCSV: u16 = 0x5600;
 
 /// As [`UNRECOGNIZED_NAME`], with `inappropriate_fallback` (RFC 7507, section 3).
 const INAPPROPRIATE_FALLBACK: [u8; 7] = [21, 3, 3, 0, 2, 2, 86];
+
+/// As [`UNRECOGNIZED_NAME`], with `protocol_version`. Only TLS 1.2 brought the list of signatures,
+/// whose absence would lead to `handshake_failure`, and users would look for the fault elsewhere.
+const PROTOCOL_VERSION: [u8; 7] = [21, 3, 3, 0, 2, 2, 70];
 
 /// The result of the first bytes of a client.
 #[derive(Debug)]
@@ -69,6 +73,10 @@ impl HelloReader {
                 // server does not offer.
                 Ok(Some(accepted)) => {
                     return FirstBytes::Greeting(ClientGreeting { accepted: Box::new(accepted) });
+                }
+                Err((Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired), _)) => {
+                    let why = "the client speaks TLS 1.1 or older";
+                    return FirstBytes::Failed(TlsFailure::new(why, PROTOCOL_VERSION.to_vec()));
                 }
                 Err((error, mut alert)) => {
                     let mut bytes = Vec::new();

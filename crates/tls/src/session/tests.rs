@@ -488,3 +488,18 @@ fn client_without_common_suite_gets_handshake_failure() {
     let hello = output(&mut client_with_suites(&made, &only));
     assert_eq!(alert(&made.host(), &hello), 40);
 }
+
+/// Regression: the alert was `handshake_failure`.
+#[test]
+fn client_of_an_old_version_gets_protocol_version() {
+    for version in [1, 2] {
+        let mut hello = vec![22, 3, 1, 0, 45, 1, 0, 0, 41, 3, version];
+        hello.extend([7; 32]);
+        // No session, the suite TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, no compression, no extensions.
+        hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
+        let FirstBytes::Failed(failure) = HelloReader::default().receive(&hello) else {
+            panic!("no version fits")
+        };
+        assert_eq!(failure.alert(), [21, 3, 3, 0, 2, 2, 70], "{failure}");
+    }
+}
