@@ -9,6 +9,7 @@ mod architecture;
 mod bench;
 mod bpf;
 mod check;
+mod conformance;
 mod docs;
 mod dokuwiki;
 mod error;
@@ -57,6 +58,8 @@ enum XtaskCommand {
     Tsan,
     /// Coverage-guided fuzzing of the parsers.
     Fuzz(fuzz::FuzzArgs),
+    /// Let scanners and clients of other projects judge the server.
+    Conformance(conformance::ConformanceArgs),
     /// Measure against real servers and floors.
     Bench(bench::BenchArgs),
     /// Write the kernel programs' instructions from their C sources.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         XtaskCommand::Test(args) => test::run(args),
         XtaskCommand::Tsan => tsan::run(),
         XtaskCommand::Fuzz(args) => fuzz::run(&args),
+        XtaskCommand::Conformance(args) => conformance::run(&args),
         XtaskCommand::Bench(args) => bench::run(&args),
         XtaskCommand::Bpf(args) => bpf::run(&args),
         XtaskCommand::Docs(args) => docs::run(&args),

@@ -98,6 +98,26 @@ pub(crate) fn install_browser() -> Result<()> {
     install_all(&BROWSER)
 }
 
+/// The scanners and clients of `cargo xtask conformance tls`: not needed by `cargo xtask test`, and
+/// large.
+const TLS_CLIENTS: [Need; 7] = [
+    Need { program: "openssl", package: "openssl", reason: "certificates, and handshakes of every kind" },
+    Need { program: "curl", package: "curl", reason: "a client" },
+    Need { program: "testssl", package: "testssl.sh", reason: "a scanner" },
+    Need { program: "go", package: "golang-go", reason: "a client" },
+    Need { program: "python3", package: "python3-venv", reason: "a client, and the scanner sslyze" },
+    Need { program: "chromium", package: "chromium", reason: "a client" },
+    Need { program: "certutil", package: "libnss3-tools", reason: "makes the test authority known to it" },
+];
+
+/// Installs the scanners and clients of HTTPS, if missing.
+///
+/// # Errors
+/// The installation failed.
+pub(crate) fn install_tls_clients() -> Result<()> {
+    install_all(&TLS_CLIENTS)
+}
+
 /// Installs missing programs, or lists them.
 ///
 /// # Errors

@@ -6,7 +6,8 @@
 //! including model checks, and one for each smoke bench. Any other failed step counts as one
 //! failure.
 //!
-//! `--all` adds the tests that are ignored otherwise and the smoke size of every bench.
+//! `--all` adds the tests that are ignored otherwise, the smoke size of every bench, and `cargo xtask
+//! conformance tls`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use crate::bench::{self, BenchName};
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, TestTally};
 use crate::workspace::{Workspace, cargo};
-use crate::{bpf, check, dokuwiki, fuzz, numa, packages};
+use crate::{bpf, check, conformance, dokuwiki, fuzz, numa, packages};
 
 /// Maximum number of preemptions of a model's threads. Two preemptions find nearly all bugs that
 /// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
@@ -44,7 +45,7 @@ pub(crate) struct TestArgs {
     /// Of `kill`: the duration.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
-    /// Also the long tests: every end-to-end test on both I/O drivers, every bench
+    /// Also the long tests: every end-to-end test on both I/O drivers, every bench, `conformance tls`
     #[arg(long, conflicts_with = "what")]
     all: bool,
     /// Only the step of this name, for example `canaries`
@@ -102,6 +103,9 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
             tally.passed += 1;
             Ok(())
         });
+    }
+    if all {
+        steps.run_tests("conformance tls", conformance::all);
     }
     println!("\n{}", steps.table());
     let result = steps.result();
