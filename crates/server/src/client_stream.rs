@@ -210,22 +210,41 @@ impl SecureState {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) if buffer.len() > before => break,
                 // A record without content, for example of a client that changes its key.
-                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Ok(())) => self.reply(tcp, context)?,
             }
         }
         Poll::Ready(Ok(buffer.len() - before))
     }
 
-    /// Sends the waiting output past the driver. The client may not get the output, because the
-    /// connection ends in any case.
-    fn send_output(&mut self, tcp: &TcpStream) {
+    /// Sends the output that a record without content led to: the refusal of a renegotiation. While an answer is on its way, the output waits for the next answer.
+    fn reply(&mut self, tcp: &TcpStream, context: &mut Context<'_>) -> io::Result<()> {
+        if !self.session.has_output() {
+            return Ok(());
+        }
+        match tcp.poll_sent(context)? {
+            Poll::Pending => Ok(()),
+            Poll::Ready(buffer) => {
+                keep_spare(buffer);
+                match self.send_output(tcp) {
+                    true => Ok(()),
+                    false => Err(io::Error::other("the client does not read")),
+                }
+            }
+        }
+    }
+
+    /// Sends the waiting output past the driver, and returns whether the kernel took all. A
+    /// connection that goes on after a part would be broken.
+    fn send_output(&mut self, tcp: &TcpStream) -> bool {
         let mut bytes = take_spare();
         self.session.take_output(&mut bytes);
-        if !bytes.is_empty() {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let _ = tcp.with_fd(|fd| send(fd.as_fd(), &bytes, flags));
-        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let is_sent = bytes.is_empty() || {
+            let sent = tcp.with_fd(|fd| send(fd.as_fd(), &bytes, flags));
+            matches!(sent, Ok(Ok(count)) if count == bytes.len())
+        };
         keep_spare(bytes);
+        is_sent
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -47,6 +47,7 @@ on_both!(
     cut_answer_has_no_end_of_tls,
     failed_handshakes_leave_no_descriptor,
     keep_alive_timeout_closes_idle_tls_connection,
+    renegotiation_is_refused_at_once,
 );
 
 /// A self-signed certificate with a P-256 key.
@@ -498,7 +499,7 @@ fn openssl_and_curl_are_served(io: Io) {
     for version in ["-tls1_2", "-tls1_3"] {
         let connect = format!("{addr}");
         let args = ["s_client", "-connect", &connect, "-servername", "a.example", "-CAfile", crt, version];
-        let Some(text) = said(Command::new("openssl").args(args).stdin(std::process::Stdio::null())) else {
+        let Some(text) = said(Command::new("openssl").args(args).stdin(Stdio::null())) else {
             continue;
         };
         let text = String::from_utf8_lossy(&text);
@@ -636,6 +637,25 @@ fn status_of(site: &TestSite) -> String {
     let status =
         vermeil(&["status", "--control", control.to_str().expect("text")]).output().expect("it runs");
     String::from_utf8_lossy(&status.stdout).into_owned()
+}
+
+/// Regression: the refusal left with the next answer, so the client waited for the end of the
+/// connection.
+fn renegotiation_is_refused_at_once(io: Io) {
+    let site = TestSite::new();
+    let (server, _) = start(io, &site, "");
+    let connect = secure_addr(&server).to_string();
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-connect", &connect, "-servername", "a.example", "-tls1_2"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut openssl) = command.spawn() else { return };
+    // The input stays open. Otherwise openssl would end by itself.
+    let mut input = openssl.stdin.take().expect("a pipe");
+    input.write_all(b"R\n").expect("openssl runs");
+    let output = openssl.wait_with_output().expect("openssl ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("RENEGOTIATING") && said.contains("no renegotiation"), "{said}");
+    server.stops_clean();
 }
 
 /// The time is longer than the time after which the connection gives its buffer back.
