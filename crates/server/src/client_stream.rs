@@ -216,7 +216,8 @@ impl SecureState {
         Poll::Ready(Ok(buffer.len() - before))
     }
 
-    /// Sends the output that a record without content led to: the refusal of a renegotiation. While an answer is on its way, the output waits for the next answer.
+    /// Sends the output that a record without content led to: the refusal of a renegotiation. While
+    /// an answer is on its way, the output waits for the next answer.
     fn reply(&mut self, tcp: &TcpStream, context: &mut Context<'_>) -> io::Result<()> {
         if !self.session.has_output() {
             return Ok(());

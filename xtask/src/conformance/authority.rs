@@ -67,20 +67,20 @@ impl TestAuthority {
         openssl
     }
 
-    /// Makes `NAME.crt` and `NAME.key` for `NAME.test`, or replaces them, each by a rename.
-    pub(super) fn certify(&self, name: &str, key: TestKey, validity: Validity) -> Result<()> {
+    /// Makes `FILE.crt` and `FILE.key` for the host `name`, or replaces them, each by a rename.
+    pub(super) fn certify(&self, file: &str, name: &str, key: TestKey, validity: Validity) -> Result<()> {
         // No server asks the responder. Scanners want a certificate that can be revoked.
         let extensions = format!(
-            "subjectAltName=DNS:{name}.test\nbasicConstraints=critical,CA:FALSE\n\
+            "subjectAltName=DNS:{name}\nbasicConstraints=critical,CA:FALSE\n\
              keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n\
              authorityInfoAccess=OCSP;URI:http://ocsp.test/\n\
              subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
         );
-        let file = self.folder.join("extensions");
-        fs::write(&file, extensions).map_err(Error::path("write", &file))?;
+        let path = self.folder.join("extensions");
+        fs::write(&path, extensions).map_err(Error::path("write", &path))?;
         let mut request = self.openssl("req");
         request.args(["-nodes", "-keyout", "new.key", "-out", "new.csr"]).args(key.arguments());
-        succeed(request.args(["-subj", &format!("/CN={name}.test")]))?;
+        succeed(request.args(["-subj", &format!("/CN={name}")]))?;
         let mut sign = self.openssl("x509");
         sign.args(["-req", "-in", "new.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"]);
         let days = if validity == Validity::Expired { "-1" } else { "90" };
@@ -89,7 +89,7 @@ impl TestAuthority {
         let new = self.folder.join("new.key");
         fs::set_permissions(&new, private).map_err(Error::path("protect", &new))?;
         for end in ["key", "crt"] {
-            let (new, known) = (format!("new.{end}"), format!("{name}.{end}"));
+            let (new, known) = (format!("new.{end}"), format!("{file}.{end}"));
             let new = self.folder.join(new);
             fs::rename(&new, self.folder.join(known)).map_err(Error::path("rename", &new))?;
         }

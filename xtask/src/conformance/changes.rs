@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::authority::{TestKey, Validity};
-use super::server::{ConformanceServer, ConformanceSite, until};
+use super::server::{ConformanceServer, ConformanceSite, NAME, until};
 use super::{CommandOutput, Verdicts};
 use crate::error::{Error, Result};
 
@@ -93,7 +93,7 @@ pub(super) fn run(site: &ConformanceSite, size: ChangesSize, verdicts: &mut Verd
             command.args(["--rate", &format!("constant:{}", share(size.requests_per_s))]);
             command.arg("--ca").arg(site.authority.certificate());
             command.args(["--address", &site.address.to_string()]);
-            command.arg(format!("https://site.test:{}/", site.address.port()));
+            command.arg(format!("https://{NAME}:{}/", site.address.port()));
             let output = site.path(&format!("{name}.json"));
             let file = std::fs::File::create(&output).map_err(Error::path("create", &output))?;
             command.stdin(Stdio::null()).stdout(file);
@@ -143,11 +143,7 @@ fn replace(site: &ConformanceSite, server: &ConformanceServer) -> Result<()> {
         command.args(["-c", script, &site.address.to_string()]).arg(site.path("site-p256.crt"));
         CommandOutput::of(&mut command)
     };
-    site.authority.certify("site", TestKey::P256, Validity::Present)?;
-    for end in ["key", "crt"] {
-        let (new, known) = (site.path(&format!("site.{end}")), site.path(&format!("site-p256.{end}")));
-        std::fs::rename(&new, known).map_err(Error::path("rename", &new))?;
-    }
+    site.authority.certify("site-p256", NAME, TestKey::P256, Validity::Present)?;
     let own = serial(&openssl("openssl x509 -noout -serial -in \"$1\"")?.text);
     let ask = "openssl s_client -connect \"$0\" -servername site.test </dev/null 2>&1 | openssl x509 -noout -serial";
     until("the server uses the new certificate", || {

@@ -53,17 +53,11 @@ impl ConformanceSite {
         let folder = tempfile::tempdir().map_err(Error::path("create", Path::new("a folder")))?;
         let authority = TestAuthority::new(folder.path())?;
         for (name, key) in HOSTS {
-            authority.certify(name, key, Validity::Present)?;
+            authority.certify(name, &format!("{name}.test"), key, Validity::Present)?;
         }
-        authority.certify("expired", TestKey::P256, Validity::Expired)?;
-        authority.certify("site", TestKey::P256, Validity::Present)?;
-        // The default host has a second kind of key.
-        for end in ["crt", "key"] {
-            let second = folder.path().join(format!("site-p256.{end}"));
-            fs::rename(folder.path().join(format!("site.{end}")), &second)
-                .map_err(Error::path("rename", &second))?;
-        }
-        authority.certify("site", TestKey::Rsa, Validity::Present)?;
+        authority.certify("expired", "expired.test", TestKey::P256, Validity::Expired)?;
+        authority.certify("site-p256", NAME, TestKey::P256, Validity::Present)?;
+        authority.certify("site-rsa", NAME, TestKey::Rsa, Validity::Present)?;
         let site = Self { authority, program, target: target.to_owned(), address: free()?, folder };
         site.write("site/index.html", PAGE)?;
         site.write("vermeil.toml", &site.configuration())?;
@@ -90,7 +84,7 @@ impl ConformanceSite {
         let mut text = format!(
             "control = \"control\"\nlog = \"off\"\n[timeouts]\nheader = \"{}s\"\n[[listener]]\naddress = \"{}\"\n\
              tls = true\n[[host]]\nroot = \"site\"\nhttps = \"only\"\n\
-             certificate = [\"site-p256.crt\", \"site.crt\"]\nkey = [\"site-p256.key\", \"site.key\"]\n\
+             certificate = [\"site-p256.crt\", \"site-rsa.crt\"]\nkey = [\"site-p256.key\", \"site-rsa.key\"]\n\
              headers = {{ X-Content-Type-Options = \"nosniff\" }}\n",
             HEADER_TIMEOUT.as_secs(),
             self.address
