@@ -6,8 +6,8 @@
 //! including model checks, and one for each smoke bench. Any other failed step counts as one
 //! failure.
 //!
-//! `--all` adds the tests that are ignored otherwise, the smoke size of every bench, and `cargo xtask
-//! conformance tls`.
+//! `--all` adds the tests that are ignored otherwise, the smoke size of every bench, and `cargo
+//! xtask conformance tls`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(crate) struct TestArgs {
     /// Of `kill`: the duration.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     minutes: u64,
-    /// Also the long tests: every end-to-end test on both I/O drivers, every bench, `conformance tls`
+    /// Also the long tests: every end-to-end test on both I/O drivers, every bench, conformance
     #[arg(long, conflicts_with = "what")]
     all: bool,
     /// Only the step of this name, for example `canaries`

@@ -164,7 +164,7 @@ impl RunningLoad {
         matches!(self.process.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits for the end. Every request must have got its answer.
+    /// Waits for the end of the load. Every request must have got its answer.
     fn judge(mut self, site: &ConformanceSite, changes: &str, verdicts: &mut Verdicts) -> Result<()> {
         self.process.wait().map_err(Error::path("wait for", &site.program))?;
         let path = site.path(&format!("{}.json", self.name));

@@ -141,8 +141,8 @@ fn expect(outcome: HandshakeOutcome, expected: &[HandshakeOutcome]) -> std::resu
 /// Tries every key exchange in a version, and prints one line.
 fn groups(site: &ConformanceSite, version: &str, verdicts: &mut Verdicts) -> Result<()> {
     let mut wrong = Vec::new();
-    // Up to TLS 1.2, openssl takes no certificate of a curve that is not on the list, so the host has
-    // a certificate without a curve.
+    // Up to TLS 1.2, openssl takes no certificate of a curve that is not on the list, so the host
+    // has a certificate without a curve.
     for group in ACCEPTED_GROUPS.iter().chain(&REFUSED_GROUPS) {
         let outcome = outcome(site, "rsa.test", &[version, "-groups", group])?;
         let is_accepted = ACCEPTED_GROUPS.contains(group);

@@ -1,5 +1,6 @@
 //! The server under judgement: a host for each kind of key, and the default host with two kinds.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -42,10 +43,12 @@ pub(super) const PAGE: &str = "<p>home</p>\n";
 pub(super) struct ConformanceSite {
     folder: TempDir,
     pub(super) program: PathBuf,
-    /// cargo's output folder, where reports and tools stay.
+    /// cargo's output folder. Reports, logs and tools stay in its folder `conformance`.
     pub(super) target: PathBuf,
     pub(super) authority: TestAuthority,
     pub(super) address: SocketAddr,
+    /// Servers that were started.
+    started: Cell<usize>,
 }
 
 impl ConformanceSite {
@@ -58,7 +61,16 @@ impl ConformanceSite {
         authority.certify("expired", "expired.test", TestKey::P256, Validity::Expired)?;
         authority.certify("site-p256", NAME, TestKey::P256, Validity::Present)?;
         authority.certify("site-rsa", NAME, TestKey::Rsa, Validity::Present)?;
-        let site = Self { authority, program, target: target.to_owned(), address: free()?, folder };
+        let site = Self {
+            authority,
+            program,
+            target: target.to_owned(),
+            address: free()?,
+            folder,
+            started: Cell::new(0),
+        };
+        let kept = target.join("conformance");
+        fs::create_dir_all(&kept).map_err(Error::path("create", &kept))?;
         site.write("site/index.html", PAGE)?;
         site.write("vermeil.toml", &site.configuration())?;
         Ok(site)
@@ -108,8 +120,8 @@ impl ConformanceSite {
     }
 
     fn start_with(&self, arguments: &[&str], said: &str) -> Result<ConformanceServer> {
-        let number = fs::read_dir(self.folder.path()).map_or(0, Iterator::count);
-        let log = self.path(&format!("server-{number}.log"));
+        self.started.set(self.started.get() + 1);
+        let log = self.target.join(format!("conformance/server-{}.log", self.started.get()));
         let file = File::create(&log).map_err(Error::path("create", &log))?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("--config").arg(self.path("vermeil.toml")).args(arguments);
