@@ -7,11 +7,10 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
-    core_context,
-    exchange::{AnswerHead, Lost},
-    gateway,
+    core_context, gateway,
     pages::busy,
 };
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;

@@ -23,13 +23,13 @@ use folder::{files, tried};
 use crate::{
     core_context::CoreContext,
     counts::RequestStart,
-    exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
     gateway, https,
     pages::{RETRY_AFTER, finish, page},
     programs::GatewayRequest,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
+use vermeil_exchange::{AnswerHead, COPY_BYTES_MAX, Sent};
 use vermeil_files::{
     Content, EntryHandle, EntryOutcome, FileEntry, ListingJob, PathJob, SERVER, Site, SiteError, UnopenedJob,
     Variant,

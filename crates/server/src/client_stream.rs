@@ -14,6 +14,7 @@ use std::{
     task::{Context, Poll},
 };
 use vermeil::{More, TcpStream};
+use vermeil_exchange::ClientCheck;
 use vermeil_http::gateway::ClientScheme;
 use vermeil_tls::{ClientTrust, TlsFacts, TlsInput, TlsSession};
 
@@ -40,15 +41,6 @@ thread_local! {
 pub(crate) struct ClientStream {
     tcp: TcpStream,
     secure: Option<Box<SecureState>>,
-}
-
-/// The check of the client at the handshake of its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientCheck {
-    /// The connection has no TLS.
-    Plain,
-    /// The client met these demands on its certificate.
-    Tls(Option<ClientTrust>),
 }
 
 /// The state of TLS.

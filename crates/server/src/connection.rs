@@ -15,7 +15,6 @@ use crate::{
     connections::IdleState,
     core_context::{self, ConnectionPermit, CoreContext},
     counts::AnswerEnd,
-    exchange::{AnswerHead, Lost, Visitor},
     pages::page,
 };
 use bytes::Bytes;
@@ -34,10 +33,9 @@ use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
+use vermeil_exchange::{AnswerHead, ContentStep, Lost, Visitor};
 use vermeil_files::OpenFile;
-use vermeil_http::{
-    Conversation, ConversationEvent, Rejection, Status, gateway::ClientLink, response::Persistence,
-};
+use vermeil_http::{Conversation, ConversationEvent, Status, gateway::ClientLink, response::Persistence};
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
 use write_timeout::with_write_timeout;
 
@@ -105,19 +103,6 @@ enum ReceiveEnd {
     Is(io::Result<usize>),
     /// Another connection wants the place.
     GivesWay,
-}
-
-/// The result of receiving content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContentStep {
-    /// More content will come.
-    More,
-    /// The content is complete.
-    Done,
-    /// The content is malformed or too long.
-    Refused(Rejection),
-    /// Nothing came in time.
-    Late,
 }
 
 /// How a connection is closed.

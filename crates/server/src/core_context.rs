@@ -7,19 +7,16 @@
 use crate::{
     connections::{Connections, IdleState},
     counts::{AnswerEnd, RequestCounts, RequestStart},
-    exchange::{RequestName, Sent},
     server::Server,
 };
 use rustix::net::SocketAddrAny;
 use std::{
     cell::RefCell,
-    collections::hash_map::RandomState,
     future::poll_fn,
-    hash::BuildHasher,
     net::SocketAddr,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use vermeil::{CoreIndex, Handle, Sleep, Task, TcpListener, now_ms, yield_now};
 use vermeil_accept::{
@@ -29,8 +26,9 @@ use vermeil_accept::{
     listening::SocketKeeper,
 };
 use vermeil_address::{Client, ListenAddr};
+use vermeil_exchange::{CoreHeadParts, RequestName, Sent};
 use vermeil_files::CoreCache;
-use vermeil_http::{FieldLines, HttpDate, Request, basic::BasicCredentials};
+use vermeil_http::{FieldLines, Request, basic::BasicCredentials};
 use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord};
 use vermeil_routing::{
     clients::Visit,
@@ -63,16 +61,6 @@ pub(crate) struct RequestRecords {
     pub(crate) counts: RequestCounts,
     /// Waits for the log's first unflushed record.
     flusher: Option<Waker>,
-}
-
-/// The parts of an answer's head that the core makes.
-pub(crate) struct CoreHeadParts {
-    pub(crate) clock: CoreClock,
-    /// The load of the server, as a field line of answers. Made once a second, and empty if no
-    /// balancer wants it.
-    pub(crate) load_line: Vec<u8>,
-    /// Distinguishes the boundaries of multipart answers.
-    boundaries: u64,
 }
 
 /// A request that has ended.
@@ -130,11 +118,7 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         has_programs: false,
         records: RequestRecords { log, counts: RequestCounts::new(), flusher: None },
         connections: Connections::default(),
-        heads: CoreHeadParts {
-            clock: CoreClock::default(),
-            load_line: Vec::new(),
-            boundaries: RandomState::new().hash_one(0),
-        },
+        heads: CoreHeadParts::default(),
         sockets: CoreSockets::default(),
         background: Vec::new(),
     };
@@ -153,15 +137,6 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> R {
 /// Like [`with`], for destructors, which may run when the core has gone.
 pub(crate) fn try_with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
-}
-
-impl CoreHeadParts {
-    /// 64 bits that clients cannot guess and that differ each time.
-    pub(crate) fn boundary(&mut self) -> u64 {
-        self.boundaries =
-            self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        self.boundaries
-    }
 }
 
 impl CoreContext {
@@ -278,28 +253,6 @@ pub(crate) async fn log_due_ms() -> u64 {
         })
     })
     .await
-}
-
-/// The wall clock, read once per turn of the core, and its text, made once per second.
-#[derive(Default)]
-pub(crate) struct CoreClock {
-    seen_ms: Option<u64>,
-    date: Option<HttpDate>,
-}
-
-impl CoreClock {
-    /// The current second. `now_ms` is the core's clock.
-    pub(crate) fn date(&mut self, now_ms: u64) -> &HttpDate {
-        if self.seen_ms != Some(now_ms) {
-            self.seen_ms = Some(now_ms);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-            if self.date.as_ref().is_none_or(|date| date.seconds() != seconds) {
-                self.date = Some(HttpDate::new(seconds));
-            }
-        }
-        self.date.as_ref().expect("made above")
-    }
 }
 
 /// A connection's place among those its core may hold. Dropping the place makes room for another

@@ -5,9 +5,9 @@
 //! for readers (`status/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/metrics.rs`).
 
-use crate::{durations::DurationCounts, exchange::Sent};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
+use vermeil_exchange::{DurationCounts, Sent};
 use vermeil_io::Clock;
 use vermeil_routing::hosts::{Host, HostId, Hosts};
 

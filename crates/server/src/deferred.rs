@@ -18,7 +18,6 @@ use crate::{
     calls::{self, CallOutcome},
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost, Sent},
     gateway::{self, EndedAnswer},
     pages::busy,
     programs::GatewayRequest,
@@ -28,6 +27,7 @@ use bytes::Bytes;
 use clients::ProgressPermits;
 use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
+use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
 use vermeil_http::{
     ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,

@@ -2,12 +2,8 @@
 //!
 //! Leaves out TLS itself (`tls/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
 
-use crate::{
-    client_stream::ClientCheck,
-    core_context::CoreContext,
-    exchange::{AnswerHead, Sent, StrictTransport, Visitor},
-    pages::page,
-};
+use crate::{core_context::CoreContext, pages::page};
+use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};
 use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
 use vermeil_routing::hosts::{HostId, Hosts, without_port};
 use vermeil_settings::tls::HttpsUse;

@@ -14,14 +14,12 @@ mod accept;
 mod admission;
 mod alias;
 mod answer;
-mod any_core;
 mod balancers;
 mod calls;
 mod cgi;
 pub mod check;
 mod client_stream;
 mod close;
-mod compress;
 mod connection;
 mod connections;
 mod core_context;
@@ -29,8 +27,7 @@ mod cores;
 mod counts;
 mod deferred;
 mod descriptors;
-mod durations;
-mod exchange;
+
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod gateway;

@@ -1,10 +1,8 @@
 //! The pages of errors, and the end that all heads have in common.
 
-use crate::{
-    core_context::CoreContext,
-    exchange::{AnswerHead, Sent},
-};
+use crate::core_context::CoreContext;
 use vermeil::now_ms;
+use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::SERVER;
 use vermeil_http::{
     Rejection, Status,

@@ -19,13 +19,13 @@ use crate::{
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
     counts::AnswerEnd,
     deferred,
-    exchange::{AnswerHead, Lost, Visitor},
     pages::{busy, refuse},
 };
 use bytes::Bytes;
 use vermeil::More;
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
+use vermeil_exchange::{AnswerHead, Lost, Visitor};
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 
 /// Bytes of ready answers after which they are sent although more requests wait. The first receive

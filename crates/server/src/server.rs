@@ -4,7 +4,7 @@
 //! Every request reads this state, and writes are rare. Counters are per core, each on its own
 //! cache lines.
 
-use crate::{compress::Compressor, load_board::LoadBoard, tls::ServerTls};
+use crate::{load_board::LoadBoard, tls::ServerTls};
 use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use std::{
@@ -26,6 +26,7 @@ use vermeil_routing::{
     hosts::OpenSites,
 };
 use vermeil_settings::{BusyPoll, LoadReport};
+use vermeil_work::compress::Compressor;
 
 pub(crate) struct Server {
     pub(crate) sites: Arc<OpenSites>,

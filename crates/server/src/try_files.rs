@@ -12,11 +12,11 @@ use crate::{
     calls,
     connection::Connection,
     core_context::{self, CoreContext},
-    exchange::{AnswerHead, Lost},
     gateway::{self},
     pages::busy,
 };
 use std::sync::Arc;
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;

@@ -9,12 +9,12 @@
 use crate::{
     core_context::{self, EndedRequest},
     counts::AnswerEnd,
-    exchange::AnswerHead,
     pages::{RETRY_AFTER, busy, finish},
 };
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_address::Client;
+use vermeil_exchange::AnswerHead;
 use vermeil_files::SERVER;
 use vermeil_http::{
     ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,

@@ -5,9 +5,9 @@
 use super::{Answer, FileReply};
 use crate::{
     core_context::CoreContext,
-    exchange::{AnswerHead, Sent},
     pages::{finish, page},
 };
+use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::{EntryHandle, EntryOutcome, SERVER};
 use vermeil_http::{
     Request, Status,

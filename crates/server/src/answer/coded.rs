@@ -7,13 +7,9 @@
 //! (`crates/cli/tests/e2e/compression.rs`).
 
 use super::{Answer, Deferred, FileReply};
-use crate::{
-    compress::{CodedContent, CoderPlan},
-    core_context::CoreContext,
-    exchange::{AnswerHead, COPY_BYTES_MAX, Sent},
-    pages::finish,
-};
+use crate::{core_context::CoreContext, pages::finish};
 use bytes::Bytes;
+use vermeil_exchange::{AnswerHead, COPY_BYTES_MAX, Sent};
 use vermeil_files::{EntryHandle, EntryOutcome, FileEntry, Variant};
 use vermeil_http::{
     Method, Request, Status, Validators, Verdict,
@@ -21,6 +17,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_routing::hosts::AnswerRulesId;
+use vermeil_work::compress::{CodedContent, CoderPlan};
 
 /// The field line of an answer that depends on the codings that the client accepts.
 const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";

@@ -5,8 +5,9 @@
 //! folder is opened. Tested through the binary (`crates/cli/tests/e2e/hosts.rs`).
 
 use super::{Answer, Deferred, error, found, not_served, resolved};
-use crate::{core_context::CoreContext, exchange::AnswerHead};
+use crate::core_context::CoreContext;
 use vermeil::now_ms;
+use vermeil_exchange::AnswerHead;
 use vermeil_files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder};
 use vermeil_http::{Request, Status};
 use vermeil_routing::hosts::{HostId, OpenedHost};

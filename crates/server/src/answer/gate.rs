@@ -8,14 +8,11 @@
 //! `in_progress.rs`).
 
 use super::{Answer, Deferred, error};
-use crate::{
-    core_context::CoreContext,
-    exchange::{AnswerHead, PassedCheck},
-    pages::RETRY_AFTER,
-};
+use crate::{core_context::CoreContext, pages::RETRY_AFTER};
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
 use vermeil_address::Client;
+use vermeil_exchange::{AnswerHead, PassedCheck};
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
 use vermeil_log::NoticeKind;
 use vermeil_routing::{

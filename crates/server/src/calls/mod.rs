@@ -11,13 +11,13 @@ use crate::{
     cgi,
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     pages::RETRY_AFTER,
     php,
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
 };
 pub(crate) use route::{look_up, site};
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_log::NoticeKind;
 use vermeil_routing::hosts::HostPhp;
 use vermeil_settings::gateway::SendRoot;

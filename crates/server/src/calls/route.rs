@@ -9,7 +9,6 @@ use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
     core_context::{self, CoreContext},
-    exchange::{AnswerHead, Lost},
     gateway::{FoundProgram, encoded},
     pages::RETRY_AFTER,
     programs::{GatewayRequest, ProgramReason},
@@ -17,6 +16,7 @@ use crate::{
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError};
 use vermeil_http::{
     Request, Status,

@@ -10,11 +10,11 @@ use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost},
     gateway::{self, Named, SendRefusal, SendSites},
     pages::RETRY_AFTER,
 };
 use std::borrow::Cow;
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 use vermeil_settings::gateway::SendRoot;

@@ -25,8 +25,6 @@ pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare, profiles};
 
 use crate::{
     connection::Connection,
-    durations::{ProgramTimes, nanoseconds},
-    exchange::{AnswerHead, Lost},
     gateway::{Asking, Broken, Relayed},
 };
 use bytes::Bytes;
@@ -41,6 +39,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{More, blocking};
+use vermeil_exchange::{AnswerHead, Lost, ProgramTimes, nanoseconds};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_routing::{
     hosts::{Action, Asked, Rules},

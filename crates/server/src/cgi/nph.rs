@@ -8,12 +8,12 @@
 use super::pipes::ProgramPipes;
 use crate::{
     connection::Connection,
-    exchange::{Lost, Sent},
     gateway::{Broken, ErrorLines, Failure, Relayed, Trouble},
 };
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 use vermeil::{More, Sleep};
+use vermeil_exchange::{Lost, Sent};
 use vermeil_http::{gateway::BadHead, response::Persistence};
 
 /// The prefix of such programs' names.

@@ -13,7 +13,6 @@ use super::{
 use crate::{
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost},
     gateway::{
         AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead,
         ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
@@ -30,6 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Sleep;
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_http::{
     Request,
     gateway::{BadHead, ClientLink, Invocation, ScriptPaths},

@@ -9,14 +9,14 @@
 
 use super::{Connection, visitor_of};
 use crate::{
-    client_stream::{ClientCheck, ClientStream},
+    client_stream::ClientStream,
     connections::IdleState,
     core_context::{self, CoreContext},
-    exchange::{Lost, Visitor},
 };
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::{Client, ListenAddr, UnixAddr};
+use vermeil_exchange::{ClientCheck, Lost, Visitor};
 use vermeil_http::{
     FieldLines, Request,
     forwarded::{self, ForwardedAddress, ForwardedClient},

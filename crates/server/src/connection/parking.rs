@@ -11,13 +11,14 @@
 //! the binary (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
-use crate::{client_stream::ClientStream, core_context, exchange::Lost};
+use crate::{client_stream::ClientStream, core_context};
 use std::{
     future::poll_fn,
     task::{Poll, Waker},
     time::Duration,
 };
 use vermeil::TcpStream;
+use vermeil_exchange::Lost;
 
 /// How long a connection waits for its next request before it rests. Resting costs four system
 /// calls (two with io_uring) and two wake-ups of the task, some 10 µs. Guess: requests that follow

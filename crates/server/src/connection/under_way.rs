@@ -7,10 +7,10 @@
 use crate::{
     core_context::{self, EndedRequest, ProgramPart},
     counts::{AnswerEnd, RequestStart},
-    exchange::{Lost, RequestName, Sent},
 };
 use bytes::Bytes;
 use vermeil_address::Client;
+use vermeil_exchange::{Lost, RequestName, Sent};
 use vermeil_http::{ParsedPart, gateway::Oddity};
 
 /// The logged status if the client left before anything was sent, as in nginx.

@@ -8,7 +8,6 @@ use super::WaitingFor;
 use crate::{
     connections::IdleState,
     core_context::{self, ConnectionPermit},
-    exchange::Lost,
 };
 use std::{
     future::poll_fn,
@@ -18,6 +17,7 @@ use std::{
     task::Poll,
 };
 use vermeil::{Sleep, TcpStream, now_ms};
+use vermeil_exchange::Lost;
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
 
 /// Progress checks per write timeout. A stalled client is disconnected at most a quarter of the

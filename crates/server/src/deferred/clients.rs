@@ -10,12 +10,12 @@ use crate::{
     answer::{self, Answer, Challenge, ProgressEntry, RateWait},
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost, PassedCheck},
     pages::busy,
 };
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
+use vermeil_exchange::{AnswerHead, Lost, PassedCheck};
 use vermeil_http::Status;
 use vermeil_routing::{access::KeyedCount, turns::HostNumber};
 

@@ -6,15 +6,15 @@
 use super::{COPIED_BYTES, read_part, variant};
 use crate::{
     answer::{self, Answer, FileToCompress},
-    compress::{CodedClaim, CodedContent},
     connection::Connection,
     core_context,
-    exchange::{AnswerHead, Lost},
 };
 use bytes::Bytes;
 use vermeil::{More, sleep, yield_now};
+use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{Content, OpenFile, Variant};
 use vermeil_http::{Request, negotiate::Choice};
+use vermeil_work::compress::{CodedClaim, CodedContent};
 
 /// Answers with the compressed content of a file, or with the file as it is.
 pub(super) async fn answer(

@@ -1,8 +1,8 @@
 //! The parts of a request that every kind of program needs.
 
 use super::{Collected, ErrorSink, GatewayOptions, Spools};
-use crate::exchange::RequestName;
 use std::sync::Arc;
+use vermeil_exchange::RequestName;
 use vermeil_routing::hosts::Met;
 
 /// A request to a program, besides its head.

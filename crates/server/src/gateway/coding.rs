@@ -5,13 +5,10 @@
 //! the encoders (`compress/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
-use crate::{
-    compress::{AnswerCoder, CoderPlan, PieceEnd},
-    core_context::CoreContext,
-    exchange::AnswerHead,
-};
+use crate::core_context::CoreContext;
 use bytes::Bytes;
 use std::{io, sync::Arc};
+use vermeil_exchange::AnswerHead;
 use vermeil_files::forbids_transformation;
 use vermeil_http::{
     Request,
@@ -19,6 +16,7 @@ use vermeil_http::{
     negotiate::{self, Choice},
 };
 use vermeil_routing::hosts::CompressionRules;
+use vermeil_work::compress::{AnswerCoder, CoderPlan, PieceEnd};
 
 /// The compression that the rules of a host and the request allow for an answer of a program.
 #[derive(Clone)]

@@ -4,12 +4,12 @@
 //! maximum length, and all programs together have a maximum rate. Excess lines are counted, and the
 //! count is logged. Tested below.
 
-use crate::exchange::RequestName;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 use std::time::Instant;
+use vermeil_exchange::RequestName;
 use vermeil_log::{NoticeKind, Notices};
 
 /// Longest line, in bytes; the rest is cut. PHP cuts its own lines at 1,024 bytes

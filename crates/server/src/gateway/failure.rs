@@ -1,9 +1,9 @@
 //! The ways in which relaying can fail, the party at fault, and the resulting answer.
 
 use super::program::Trouble;
-use crate::exchange::{Lost, Sent};
 use std::time::Duration;
 use thiserror::Error;
+use vermeil_exchange::{Lost, Sent};
 use vermeil_http::{Rejection, Status, gateway::BadHead};
 use vermeil_spawn::{ProgramEnd, SpawnError};
 

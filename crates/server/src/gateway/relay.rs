@@ -16,11 +16,7 @@ use super::{
     coding::{self, AnswerCoding, ContentCoding, OutputProgress},
     yield_to_child::YieldToChild,
 };
-use crate::{
-    connection::Connection,
-    core_context,
-    exchange::{AnswerHead, Lost, Sent},
-};
+use crate::{connection::Connection, core_context};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -31,6 +27,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{More, Sleep, now_ms, sleep};
+use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::SERVER;
 use vermeil_http::{
     Status,

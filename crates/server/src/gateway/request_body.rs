@@ -10,13 +10,11 @@ use super::{
     CONTENT_RATE_MIN, Failure, GatewayOptions,
     spool::{Spool, SpoolShare, Spools},
 };
-use crate::{
-    connection::{Connection, ContentStep},
-    core_context,
-};
+use crate::{connection::Connection, core_context};
 use bytes::Bytes;
 use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
 use vermeil::{More, blocking, now_ms};
+use vermeil_exchange::ContentStep;
 use vermeil_http::response::CONTINUE;
 
 /// Bytes read from a file at once: the capacity of a pipe, so one read fills the pipe of a program.

@@ -4,9 +4,9 @@
 //! the bytes before the output. A parsed head is skipped, not removed. Short output is set aside,
 //! so that long output after it need not be appended to it. Tested below.
 
-use crate::exchange::COPY_BYTES_MAX;
 use bytes::Bytes;
 use std::mem;
+use vermeil_exchange::COPY_BYTES_MAX;
 
 /// Output of a program, in order.
 #[derive(Debug, Default)]

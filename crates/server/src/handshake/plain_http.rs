@@ -6,13 +6,13 @@ use crate::{
     connection::{ClientOrigin, Connection},
     core_context::{self, ConnectionPermit},
     counts::AnswerEnd,
-    exchange::AnswerHead,
     pages::detailed_page,
 };
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
+use vermeil_exchange::AnswerHead;
 use vermeil_http::Status;
 
 /// The text of the page.

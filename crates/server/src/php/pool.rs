@@ -21,13 +21,13 @@ use super::{
     running::{RunningRequest, RunningRequests, RunningSlot},
     snapshot::{PhpCounters, PoolSnapshot},
 };
-use crate::durations::ProgramTimes;
 use pool_state::DemandState;
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
 };
 use vermeil::{WaitQueue, WaitTicket};
+use vermeil_exchange::ProgramTimes;
 
 pub(crate) mod pool_state;
 

@@ -18,8 +18,6 @@ use super::{
 use crate::{
     connection::Connection,
     core_context,
-    durations::nanoseconds,
-    exchange::{AnswerHead, Lost},
     gateway::{
         AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed,
         RequestBody, Trouble, collect, relay,
@@ -33,6 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{Sleep, core_index, sleep, yield_now};
+use vermeil_exchange::{AnswerHead, Lost, nanoseconds};
 use vermeil_fastcgi::request::RequestPersistence;
 use vermeil_http::{
     Method, Request,

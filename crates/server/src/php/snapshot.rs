@@ -1,7 +1,7 @@
 //! Counts of a pool, for status and metrics.
 
 use super::pool::PoolBounds;
-use crate::durations::ProgramTimes;
+use vermeil_exchange::ProgramTimes;
 
 /// The counts of a pool at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,7 @@ use super::{
     addresses::PoolAddresses,
     unframe::{make_room, unframe},
 };
-use crate::{
-    exchange::COPY_BYTES_MAX,
-    gateway::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble},
-};
+use crate::gateway::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -22,6 +19,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{DriverOptions, More, TcpStream};
+use vermeil_exchange::COPY_BYTES_MAX;
 use vermeil_fastcgi::{
     FastcgiResponse, RequestId,
     limits::CONTENT_BYTES_MAX,

@@ -97,8 +97,9 @@ fn joined(bytes: &mut [u8], first: Range<usize>, next: Range<usize>) -> Range<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{exchange::RequestName, gateway::ErrorSink};
+    use crate::gateway::ErrorSink;
     use std::sync::Arc;
+    use vermeil_exchange::RequestName;
     use vermeil_fastcgi::RequestId;
     use vermeil_log::Notices;
 

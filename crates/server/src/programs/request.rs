@@ -4,8 +4,9 @@
 //! programs. Leaves out finding the program (`calls/route.rs`). Tested below.
 
 use super::ProgramConfig;
-use crate::{core_context::CoreContext, exchange::RequestName, gateway::Collected};
+use crate::{core_context::CoreContext, gateway::Collected};
 use std::sync::Arc;
+use vermeil_exchange::RequestName;
 use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
 use vermeil_routing::hosts::{Action, Asked, HostId, Met};
 use vermeil_settings::php::EXTENSION;

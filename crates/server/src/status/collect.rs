@@ -4,10 +4,8 @@
 use super::shown_hosts::ShownHosts;
 use crate::{
     cgi::Cgi,
-    compress::CompressionSnapshot,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    durations::DurationCounts,
     php::{Php, PoolState, RunningRequest},
     programs::ProgramsShared,
     server::Server,
@@ -23,6 +21,7 @@ use vermeil::Handle;
 use vermeil_accept::{admission_control::DoorStatus, busy_poll::PollingStatus};
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
+use vermeil_exchange::DurationCounts;
 use vermeil_log::{LogCounts, NoticeKind, Notices, operator_log};
 use vermeil_ops::status::{
     imbalance,
@@ -35,6 +34,7 @@ use vermeil_ops::status::{
 };
 use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
+use vermeil_work::compress::CompressionSnapshot;
 
 /// How long the cores' busy time is sampled. An event of 2 ms at the edge of the sample changes a
 /// share by 1 %, and the status waits no longer than a fifth of a second.

@@ -1,14 +1,14 @@
-//! The expensive step of handshakes, as work that any core may do (`any_core.rs`).
+//! The expensive step of handshakes, as work that any core may do ([`vermeil_work::any_core`]).
 //!
 //! A key exchange and a signature take 0.1 to 1.5 ms, and must not hold up requests.
 
-use crate::any_core::{AnyCoreWork, WorkEnded};
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use vermeil::Handle;
 use vermeil_tls::{ClientGreeting, HostTlsConfig, TlsFailure, TlsSession};
+use vermeil_work::any_core::{AnyCoreWork, WorkEnded};
 
 /// The expected time of a step before the first was measured. With a P-256 key on a cpu of 2021.
 const EXPECTED: Duration = Duration::from_micros(200);

@@ -40,15 +40,18 @@ const OUTPUT_BYTES: usize = 8 * 1024;
 
 /// A coding, its level, and the length of the content if the length is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CoderPlan {
-    pub(crate) coding: Choice,
-    pub(crate) level: u8,
-    pub(crate) bytes: Option<u64>,
+pub struct CoderPlan {
+    /// The coding.
+    pub coding: Choice,
+    /// The level of the coding.
+    pub level: u8,
+    /// The length of the content, if known.
+    pub bytes: Option<u64>,
 }
 
 impl CoderPlan {
     /// The name of the content of a file in this coding.
-    pub(crate) fn name_of(self, variant: &Variant) -> CodedName<'_> {
+    pub fn name_of(self, variant: &Variant) -> CodedName<'_> {
         let Self { coding, level, .. } = self;
         CodedName { device: variant.device(), tag: variant.tag(), coding, level }
     }
@@ -56,7 +59,7 @@ impl CoderPlan {
 
 /// The end of a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PieceEnd {
+pub enum PieceEnd {
     /// More follows at once.
     More,
     /// The client must be able to decode everything so far.
@@ -66,7 +69,7 @@ pub(crate) enum PieceEnd {
 }
 
 /// An encoder, which is made where it runs, because that takes time too.
-pub(crate) enum ContentCoder {
+pub(super) enum ContentCoder {
     Planned(CoderPlan),
     Gzip(Box<Compress>),
     Br(Box<CompressorWriter<Vec<u8>>>),
@@ -74,10 +77,10 @@ pub(crate) enum ContentCoder {
 }
 
 /// Coded bytes, and the encoder for further content.
-pub(crate) struct CodedPiece {
-    pub(crate) bytes: Vec<u8>,
+pub(super) struct CodedPiece {
+    pub(super) bytes: Vec<u8>,
     /// `None` after the end of the content.
-    pub(crate) coder: Option<ContentCoder>,
+    pub(super) coder: Option<ContentCoder>,
 }
 
 impl ContentCoder {
@@ -85,7 +88,7 @@ impl ContentCoder {
     ///
     /// # Errors
     /// The encoder has no memory.
-    pub(crate) fn code(self, input: &[u8], end: PieceEnd) -> io::Result<CodedPiece> {
+    pub(super) fn code(self, input: &[u8], end: PieceEnd) -> io::Result<CodedPiece> {
         match self {
             Self::Planned(plan) => Self::made(plan)?.code(input, end),
             Self::Gzip(mut coder) => {

@@ -1,7 +1,6 @@
 //! Counts of durations in classes, each exact to a quarter.
 //!
-//! Leaves out the subjects: answers (`counts.rs`), PHP pools (`php/snapshot.rs`), CGI programs
-//! (`cgi/mod.rs`). Tested below.
+//! Leaves out the subjects: answers, PHP pools and CGI programs. Tested below.
 
 use std::time::Duration;
 use vermeil::Classes;
@@ -15,17 +14,19 @@ const DURATIONS: usize = DurationClasses::count(36);
 
 /// Durations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DurationCounts {
+pub struct DurationCounts {
     classes: Box<[u64; DURATIONS]>,
     /// Sum of all durations, in nanoseconds.
-    pub(crate) sum_ns: u64,
+    pub sum_ns: u64,
 }
 
 /// The times of programs: how long requests waited for a program, and how long programs took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ProgramTimes {
-    pub(crate) wait: DurationCounts,
-    pub(crate) run: DurationCounts,
+pub struct ProgramTimes {
+    /// How long requests waited for a program.
+    pub wait: DurationCounts,
+    /// How long programs took for an answer.
+    pub run: DurationCounts,
 }
 
 impl Default for DurationCounts {
@@ -35,21 +36,22 @@ impl Default for DurationCounts {
 }
 
 impl DurationCounts {
+    /// Counts one duration.
     #[inline]
-    pub(crate) fn count(&mut self, duration_ns: u64) {
+    pub fn count(&mut self, duration_ns: u64) {
         self.classes[DurationClasses::of(duration_ns).min(DURATIONS - 1)] += 1;
         self.sum_ns = self.sum_ns.wrapping_add(duration_ns);
     }
 
     /// The longest duration and the count of each class that is not empty, in order.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
         let classes = self.classes.iter().copied().enumerate().filter(|(_, count)| *count > 0);
         classes.map(|(class, count)| (DurationClasses::upper_ns(class), count))
     }
 
     /// The duration that this share of the durations, from 0 to 1, did not exceed. 0 without
     /// durations.
-    pub(crate) fn ns_at(&self, share: f64) -> u64 {
+    pub fn ns_at(&self, share: f64) -> u64 {
         let all: u64 = self.classes.iter().sum();
         let rank = ((all as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -61,14 +63,15 @@ impl DurationCounts {
         reached.map_or(0, |(ns, _)| ns)
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
         self.classes.iter_mut().zip(other.classes.iter()).for_each(|(sum, count)| *sum += count);
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 }
 
 /// A time in nanoseconds.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
+pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -1,21 +1,21 @@
 //! Compression of answers: which work is done, where the work runs, and which results are kept.
 //!
-//! Encoders run as steps on any core (`any_core.rs`), a slice of content at a time, so a long
+//! Encoders run as steps on any core ([`crate::any_core`]), a slice of content at a time, so a long
 //! content holds up no request. Contents of files are compressed once: requests for a content that
 //! is being compressed wait for the result. Leaves out the choice of the coding
-//! (`answer/coded.rs`, `gateway/coding.rs`). Tested through the binary
+//! of an answer. Tested through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
 mod coded_cache;
 mod coder;
 
-pub(crate) use coded_cache::{CodedContent, CodedName};
-pub(crate) use coder::{CoderPlan, ContentCoder, PieceEnd};
+pub use coded_cache::{CodedContent, CodedName};
+pub use coder::{CoderPlan, PieceEnd};
 
 use crate::any_core::AnyCoreWork;
 use bytes::Bytes;
 use coded_cache::{CodedCache, CodedKey};
-use coder::CodedPiece;
+use coder::{CodedPiece, ContentCoder};
 use futures_channel::oneshot;
 use std::{
     collections::HashMap,
@@ -37,7 +37,7 @@ const SLICE_BYTES: usize = 64 * 1024;
 const EXPECTED: Duration = Duration::from_micros(700);
 
 /// The compression of a server.
-pub(crate) struct Compressor {
+pub struct Compressor {
     /// Made by the first use, because most servers compress nothing.
     work: OnceLock<AnyCoreWork<CompressionStep, io::Result<CodedPiece>>>,
     bounds: CompressionBounds,
@@ -126,23 +126,35 @@ impl Drop for CountedContent {
 
 /// The counters and the present state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CompressionSnapshot {
-    pub(crate) files: u64,
-    pub(crate) answers: u64,
-    pub(crate) hits: u64,
-    pub(crate) refused: u64,
-    pub(crate) input_bytes: u64,
-    pub(crate) output_bytes: u64,
-    pub(crate) steps: u64,
-    pub(crate) work_s: f64,
-    pub(crate) cache_bytes: u64,
-    pub(crate) cache_bytes_max: u64,
-    pub(crate) cache_files: u64,
-    pub(crate) content_bytes: u64,
+pub struct CompressionSnapshot {
+    /// Files that were compressed.
+    pub files: u64,
+    /// Answers of programs that were compressed.
+    pub answers: u64,
+    /// Compressed contents that came from the cache.
+    pub hits: u64,
+    /// Contents that went uncompressed, because a bound was reached.
+    pub refused: u64,
+    /// Bytes before compression.
+    pub input_bytes: u64,
+    /// Bytes behind compression.
+    pub output_bytes: u64,
+    /// Steps that ran.
+    pub steps: u64,
+    /// The time of all steps, in seconds.
+    pub work_s: f64,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+    /// The bound of these bytes.
+    pub cache_bytes_max: u64,
+    /// Contents in the cache.
+    pub cache_files: u64,
+    /// Bytes of compressed contents, in the cache or on the way to clients.
+    pub content_bytes: u64,
 }
 
 /// The state of a content that a request wants compressed.
-pub(crate) enum CodedClaim {
+pub enum CodedClaim {
     /// The content was compressed before.
     Made(CodedContent),
     /// Another request has the content compressed. The sender is dropped if that request fails.
@@ -154,7 +166,7 @@ pub(crate) enum CodedClaim {
 }
 
 /// The right to compress the content of a file.
-pub(crate) struct FilePermit {
+pub struct FilePermit {
     compressor: Arc<Compressor>,
     key: CodedKey,
     /// Whether those that wait are still in the table.
@@ -172,7 +184,7 @@ impl Drop for FilePermit {
 }
 
 /// An answer of a program that is being compressed.
-pub(crate) struct AnswerCoder {
+pub struct AnswerCoder {
     compressor: Arc<Compressor>,
     /// `None` after the end of the content.
     coder: Option<ContentCoder>,
@@ -185,7 +197,8 @@ impl Drop for AnswerCoder {
 }
 
 impl Compressor {
-    pub(crate) fn new(options: CompressionOptions) -> Arc<Self> {
+    /// A compression without work, within the bounds of `options`.
+    pub fn new(options: CompressionOptions) -> Arc<Self> {
         Arc::new(Self {
             work: OnceLock::new(),
             bounds: CompressionBounds::new(options),
@@ -198,12 +211,12 @@ impl Compressor {
     }
 
     /// The largest file that is compressed, in bytes.
-    pub(crate) fn file_bytes_max(&self) -> u64 {
+    pub fn file_bytes_max(&self) -> u64 {
         self.bounds.file_bytes_max.load(Ordering::Relaxed)
     }
 
     /// Replaces the bounds. A smaller cache shrinks with the next content.
-    pub(crate) fn set_options(&self, options: CompressionOptions) {
+    pub fn set_options(&self, options: CompressionOptions) {
         self.bounds.set(options);
     }
 
@@ -213,7 +226,7 @@ impl Compressor {
     }
 
     /// The compressed content of a file, if the content is kept.
-    pub(crate) fn find(&self, name: CodedName<'_>) -> Option<CodedContent> {
+    pub fn find(&self, name: CodedName<'_>) -> Option<CodedContent> {
         let found = self.files().cache.find(name);
         if matches!(found, Some(CodedContent::Shorter(_))) {
             add(&self.counters.hits, 1);
@@ -222,7 +235,7 @@ impl Compressor {
     }
 
     /// Asks for the compressed content of a file.
-    pub(crate) fn claim(self: &Arc<Self>, name: CodedName<'_>) -> CodedClaim {
+    pub fn claim(self: &Arc<Self>, name: CodedName<'_>) -> CodedClaim {
         let files_max = self.bounds.files_max.load(Ordering::Relaxed);
         let mut numbered = Vec::new();
         let name = if is_weak(name.tag) {
@@ -255,7 +268,7 @@ impl Compressor {
     }
 
     /// Begins to compress an answer of a program. `None` if too many are being compressed.
-    pub(crate) fn begin_answer(self: &Arc<Self>, plan: CoderPlan) -> Option<AnswerCoder> {
+    pub fn begin_answer(self: &Arc<Self>, plan: CoderPlan) -> Option<AnswerCoder> {
         let answers_max = self.bounds.answers_max.load(Ordering::Relaxed);
         let more = |under_way| (under_way < answers_max).then_some(under_way + 1);
         // Relaxed, because the count publishes no other data.
@@ -304,7 +317,7 @@ impl Compressor {
     }
 
     /// The state for the status.
-    pub(crate) fn snapshot(&self) -> CompressionSnapshot {
+    pub fn snapshot(&self) -> CompressionSnapshot {
         let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (cache_bytes, cache_files) = {
             let files = self.files();
@@ -359,7 +372,7 @@ fn add(counter: &AtomicU64, count: u64) {
 impl FilePermit {
     /// Compresses `content`, also if the request ends meanwhile, and tells all that wait. The
     /// receiver gets nothing if the encoder fails.
-    pub(crate) fn compress(mut self, content: Bytes) -> oneshot::Receiver<CodedContent> {
+    pub fn compress(mut self, content: Bytes) -> oneshot::Receiver<CodedContent> {
         let (to, result) = oneshot::channel();
         drop(spawn(async move {
             let CodedName { coding, level, .. } = self.key.name();
@@ -391,7 +404,7 @@ impl AnswerCoder {
     ///
     /// # Errors
     /// The encoder has no memory, or the server ends.
-    pub(crate) async fn code(&mut self, input: Bytes, end: PieceEnd) -> io::Result<Vec<u8>> {
+    pub async fn code(&mut self, input: Bytes, end: PieceEnd) -> io::Result<Vec<u8>> {
         let coder = self.coder.take().expect("the content has not ended");
         let CodedPiece { bytes, coder } = self.compressor.step(CompressionStep { coder, input, end }).await?;
         self.coder = coder;
@@ -399,7 +412,7 @@ impl AnswerCoder {
     }
 
     /// Whether the end of the content was coded.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.coder.is_none()
     }
 }

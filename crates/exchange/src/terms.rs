@@ -2,47 +2,52 @@
 //!
 //! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
 
-use crate::client_stream::ClientCheck;
 use std::{fmt, io};
 use vermeil_address::{Client, ListenAddr};
 use vermeil_http::{
-    Method, Request, Version,
+    Method, Rejection, Request, Version,
     gateway::ClientScheme,
     response::{PageContent, Persistence},
 };
 use vermeil_routing::hosts::{AnswerRulesId, Asked};
+use vermeil_tls::ClientTrust;
 
 /// Largest body that is copied behind its head, in bytes, so that both leave as one piece of
 /// memory. The kernel gathers larger bodies. Default from bench `serve`: at 1 KB copying wins
 /// clearly, at 20 KB copying does not win.
-pub(crate) const COPY_BYTES_MAX: usize = 8 * 1024;
+pub const COPY_BYTES_MAX: usize = 8 * 1024;
 
 /// The parts of the request that decide the head of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerHead {
-    pub(crate) version: Version,
-    pub(crate) persistence: Persistence,
+pub struct AnswerHead {
+    /// The version of the request.
+    pub version: Version,
+    /// Whether the connection stays open behind an answer of the server.
+    pub persistence: Persistence,
     /// The same for the answer of a program.
-    pub(crate) of_program: Persistence,
-    pub(crate) content: PageContent,
-    pub(crate) visitor: Visitor,
+    pub of_program: Persistence,
+    /// Whether the answer has its content, which an answer to HEAD has not.
+    pub content: PageContent,
+    /// Where the connection came to and from.
+    pub visitor: Visitor,
     /// How the answer differs from those of the server. Known once the host is known.
-    pub(crate) rules: Option<AnswerRulesId>,
+    pub rules: Option<AnswerRulesId>,
     /// The first route to try: behind the route that rewrote the path, if there is one.
-    pub(crate) routes_from: u32,
-    pub(crate) strict: StrictTransport,
+    pub routes_from: u32,
+    /// Whether the answer demands HTTPS.
+    pub strict: StrictTransport,
     /// The checks of clients that the request has passed.
-    pub(crate) passed: PassedChecks,
+    pub passed: PassedChecks,
 }
 
 /// The checks of clients (`answer/gate.rs`) that a request has passed, by the number of their rules
 /// in the host. A request meets two rules at most: of its path, and of the file that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PassedChecks([(u32, PassedCheck); 2]);
+pub struct PassedChecks([(u32, PassedCheck); 2]);
 
 /// The checks of one rule that a request has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PassedCheck {
+pub enum PassedCheck {
     /// None.
     Nothing,
     /// The rate. The network is checked again, and a password is remembered.
@@ -54,10 +59,11 @@ pub(crate) enum PassedCheck {
 }
 
 impl PassedChecks {
-    pub(crate) const NONE: Self = Self([(0, PassedCheck::Nothing); 2]);
+    /// No check of any rule.
+    pub const NONE: Self = Self([(0, PassedCheck::Nothing); 2]);
 
     /// The passed checks of a rule.
-    pub(crate) fn of(self, rule: u32) -> PassedCheck {
+    pub fn of(self, rule: u32) -> PassedCheck {
         self.0
             .into_iter()
             .filter(|(known, _)| *known == rule)
@@ -67,7 +73,7 @@ impl PassedChecks {
     }
 
     /// Notes that the request has passed checks of a rule.
-    pub(crate) fn note(&mut self, rule: u32, passed: PassedCheck) {
+    pub fn note(&mut self, rule: u32, passed: PassedCheck) {
         let Self([first, second]) = self;
         if first.0 != rule {
             std::mem::swap(first, second);
@@ -81,15 +87,17 @@ impl PassedChecks {
 
 /// Whether the answer tells the browser to use HTTPS alone (RFC 6797).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StrictTransport {
+pub enum StrictTransport {
+    /// The answer does not.
     #[default]
     Unsaid,
+    /// The answer tells the browser.
     Said,
 }
 
 impl StrictTransport {
     /// The field lines of the answer. A year, as lists of such hosts in browsers ask for.
-    pub(crate) fn lines(self) -> &'static [u8] {
+    pub fn lines(self) -> &'static [u8] {
         match self {
             Self::Unsaid => b"",
             Self::Said => b"Strict-Transport-Security: max-age=31536000\r\n",
@@ -99,25 +107,35 @@ impl StrictTransport {
 
 /// Where a connection came to and from, as far as an answer may depend on that.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visitor {
+pub struct Visitor {
     /// The address of the listener, as configured.
-    pub(crate) at: Option<ListenAddr>,
+    pub at: Option<ListenAddr>,
     /// The client.
-    pub(crate) peer: Option<Client>,
+    pub peer: Option<Client>,
     /// The scheme of the request, which a believed proxy may name.
-    pub(crate) scheme: ClientScheme,
+    pub scheme: ClientScheme,
     /// The check of the client by this server's TLS.
-    pub(crate) check: ClientCheck,
+    pub check: ClientCheck,
+}
+
+/// The check of the client at the handshake of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCheck {
+    /// The connection has no TLS.
+    Plain,
+    /// The client met these demands on its certificate.
+    Tls(Option<ClientTrust>),
 }
 
 impl Visitor {
-    pub(crate) const UNKNOWN: Self =
+    /// The ends of a connection that the kernel cannot name.
+    pub const UNKNOWN: Self =
         Self { at: None, peer: None, scheme: ClientScheme::Http, check: ClientCheck::Plain };
 }
 
 impl AnswerHead {
     /// For an answer to input that was no request.
-    pub(crate) const UNKNOWN: Self = Self {
+    pub const UNKNOWN: Self = Self {
         version: Version::Http11,
         persistence: Persistence::Close,
         of_program: Persistence::Close,
@@ -129,7 +147,8 @@ impl AnswerHead {
         passed: PassedChecks::NONE,
     };
 
-    pub(crate) fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
+    /// For an answer to `request`. `last` closes the connection behind the answer.
+    pub fn of(request: &Request<'_>, visitor: Visitor, last: bool) -> Self {
         // A client that waits for 100 gets the answer instead, and may or may not send its content
         // then.
         let of_program = match request.keep_alive && !last {
@@ -152,25 +171,25 @@ impl AnswerHead {
 
 impl AnswerHead {
     /// The question to the routes of the host of `request`.
-    pub(crate) fn asked<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
+    pub fn asked<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
         Asked { request: Some(request), peer: self.visitor.peer, first: self.routes_from as usize }
     }
 
     /// The same for the answer of a program, which waits for the content and asks for it if need
     /// be.
-    pub(crate) fn of_program(self) -> Self {
+    pub fn of_program(self) -> Self {
         Self { persistence: self.of_program, ..self }
     }
 }
 
 /// The name of one request in notices. The program gets the name as `UNIQUE_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestName(pub(crate) u64);
+pub struct RequestName(pub u64);
 
 impl RequestName {
     /// In hexadecimal digits. Not by `format!`, because every request to a program needs the digits
     /// and `format!` costs a hundredth of the request's time.
-    pub(crate) fn digits(self) -> [u8; 16] {
+    pub fn digits(self) -> [u8; 16] {
         std::array::from_fn(|at| b"0123456789abcdef"[(self.0 >> (60 - 4 * at)) as usize % 16])
     }
 }
@@ -183,15 +202,29 @@ impl fmt::Display for RequestName {
 
 /// The part of an answer that the log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub struct Sent {
     /// The status code.
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
+    pub status: u16,
+    /// Bytes of content.
+    pub body_bytes: u64,
+}
+
+/// The result of receiving content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentStep {
+    /// More content will come.
+    More,
+    /// The content is complete.
+    Done,
+    /// The content is malformed or too long.
+    Refused(Rejection),
+    /// Nothing came in time.
+    Late,
 }
 
 /// Why a connection ended early.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// The client has gone, or the network.
     Peer,
     /// The client took too long.

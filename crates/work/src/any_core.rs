@@ -3,14 +3,14 @@
 //! Each step is an event on a color of its own, so idle cores take it, and the runtime learns the
 //! cost of the steps. At most as many steps are queued at the cores as there are cores. Further
 //! steps wait in order of arrival outside the cores' queues, so a request never waits behind a row
-//! of steps. Handshakes (`tls/workers.rs`) and compression (`compress/`) are such work.
+//! of steps. Handshakes and compression (`compress/`) are such work.
 
 use futures_channel::oneshot;
 use std::time::Duration;
 use vermeil::{Color, Handle, Handler, Spec};
 
 /// Runs steps.
-pub(crate) struct AnyCoreWork<S: 'static, R: 'static> {
+pub struct AnyCoreWork<S: 'static, R: 'static> {
     handler: Handler<AnyCoreStep<S, R>>,
     color: Color,
 }
@@ -23,11 +23,11 @@ struct AnyCoreStep<S, R> {
 
 /// The server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorkEnded;
+pub struct WorkEnded;
 
 impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
     /// Work called `name`, whose steps take `expected` as long as none was measured.
-    pub(crate) fn new(
+    pub fn new(
         handle: &Handle,
         name: &'static str,
         expected: Duration,
@@ -45,7 +45,7 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
     }
 
     /// Runs one step on any core.
-    pub(crate) async fn run(&self, step: S) -> Result<R, WorkEnded> {
+    pub async fn run(&self, step: S) -> Result<R, WorkEnded> {
         let (to, result) = oneshot::channel();
         if self.handler.post_when_room(&self.color, AnyCoreStep { step, to }).await.is_err() {
             return Err(WorkEnded);

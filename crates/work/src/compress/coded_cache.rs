@@ -17,13 +17,15 @@ const SLOT_BYTES: u64 = 256;
 
 /// The name of a content in a coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CodedName<'a> {
+pub struct CodedName<'a> {
     /// The device of the file.
-    pub(crate) device: u64,
+    pub device: u64,
     /// The tag of the content.
-    pub(crate) tag: &'a [u8],
-    pub(crate) coding: Choice,
-    pub(crate) level: u8,
+    pub tag: &'a [u8],
+    /// The coding of the result.
+    pub coding: Choice,
+    /// The level of the coding.
+    pub level: u8,
 }
 
 /// A name that is kept.
@@ -51,7 +53,8 @@ impl CodedKey {
 
 /// The result of compressing a content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CodedContent {
+pub enum CodedContent {
+    /// The compressed content.
     Shorter(Bytes),
     /// The coded content is not shorter.
     Useless,
