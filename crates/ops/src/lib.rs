@@ -5,8 +5,9 @@
 //! of a status and their forms. [`handover`] gives the sockets of a server to the next server.
 //! [`messages`] travel between the processes of a server, with descriptors: the [`broker`] opens
 //! logs and addresses for a server in the [`sandbox`], and the [`key_reader`] opens private keys.
-//! [`signals`] ask for the end, [`notify`] tells the service manager, and [`affinity_watch`]
-//! follows the cpus that the process may use. Must never know requests.
+//! [`privileges`] gives up the rights of the superuser. [`signals`] ask for the end, [`notify`]
+//! tells the service manager, and [`affinity_watch`] follows the cpus that the process may use.
+//! Must never know requests.
 
 pub mod affinity_watch;
 pub mod broker;
@@ -17,6 +18,7 @@ pub mod handover;
 pub mod key_reader;
 pub mod messages;
 pub mod notify;
+pub mod privileges;
 pub mod sandbox;
 pub mod signals;
 pub mod status;

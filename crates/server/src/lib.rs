@@ -37,7 +37,6 @@ mod instance;
 mod load_board;
 mod pages;
 mod php;
-mod privileges;
 mod programs;
 mod reload;
 mod request_loop;
@@ -52,6 +51,6 @@ mod try_files;
 
 pub use descriptors::raise_descriptor_limit;
 pub use instance::Assigned;
-pub use privileges::PrivilegeError;
 pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
 pub use vermeil::IoChoice;
+pub use vermeil_ops::privileges::PrivilegeError;

@@ -10,7 +10,6 @@ use crate::{
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
     instance::Assigned,
-    privileges::{self, PrivilegeError, When},
     programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
     server::Server,
@@ -55,6 +54,7 @@ use vermeil_ops::{
     handover::{Inherited, TakeOverError},
     key_reader::KeyReader,
     notify,
+    privileges::{self, PrivilegeError, When},
     sandbox::{self, Outside, Sandbox},
     signals::{self, Impatience, StopCourse},
 };

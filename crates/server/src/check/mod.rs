@@ -22,8 +22,7 @@ use crate::{
     cgi, descriptors,
     gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
     php,
-    privileges::{self, When},
-    programs::has_programs,
+    programs::{exposure, has_programs},
     tls::troubles,
 };
 use plan::folder_trouble;
@@ -38,7 +37,10 @@ use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
-use vermeil_ops::control_socket;
+use vermeil_ops::{
+    control_socket,
+    privileges::{self, When},
+};
 use vermeil_routing::hosts::HostId;
 use vermeil_settings::{ControlTarget, gateway::SendRoot};
 use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
@@ -109,7 +111,7 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
         .chain(descriptors::shortage(options))
         .chain(sockets)
         .chain(superuser(options))
-        .chain(privileges::exposure(options))
+        .chain(exposure(options))
         .chain(rooms)
         .chain(certificates)
         .collect()

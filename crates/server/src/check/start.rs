@@ -10,7 +10,6 @@ use crate::{
     cgi,
     gateway::{RunDirs, Spools, send_roots},
     php,
-    privileges::{self, When},
     programs::has_programs,
 };
 use rustix::io::Errno;
@@ -23,6 +22,7 @@ use vermeil_config::ServeOptions;
 use vermeil_files::try_folder;
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};
+use vermeil_ops::privileges::{self, When};
 use vermeil_settings::ControlTarget;
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server

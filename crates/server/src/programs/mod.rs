@@ -4,10 +4,12 @@
 //! may be for a program), `setup` (from start to end), `revise` (a new configuration). The modules
 //! `php` and `cgi` run the programs, and `calls` turns their results into answers.
 
+mod exposure;
 mod request;
 mod revise;
 mod setup;
 
+pub(crate) use exposure::exposure;
 pub(crate) use request::{GatewayRequest, ProgramReason};
 pub(crate) use revise::{ReviseError, Revision};
 pub(crate) use setup::{ProgramSetup, RunningPrograms, SetupError, has_programs};

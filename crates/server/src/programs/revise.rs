@@ -6,12 +6,11 @@
 //! and swapping the rest (`reload.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
-use super::{ProgramConfig, ProgramsShared};
+use super::{ProgramConfig, ProgramsShared, exposure};
 use crate::{
     cgi::{self, Cgi, CgiError},
     gateway::{RunDirs, SendSites},
     php::{self, PhpError, Revised},
-    privileges,
 };
 use std::sync::Arc;
 use vermeil_config::{GivenParts, ServeOptions, Surroundings};
@@ -74,7 +73,7 @@ impl ProgramsShared {
     /// A program cannot be provided. Nothing has changed.
     pub(crate) fn revise(&self, old: &ServeOptions, new: &ServeOptions) -> Result<Revision, ReviseError> {
         let revisions = self.revisions.as_ref().ok_or(ReviseError::NoSpawner)?;
-        if let Some(why) = privileges::exposure(new) {
+        if let Some(why) = exposure(new) {
             return Err(ReviseError::Exposed(why));
         }
         let before = self.program_config().send_sites;

@@ -6,7 +6,6 @@ use crate::{
     cgi::{self, Cgi, CgiError},
     gateway::{ParentFolder, PrivateWorkspace, RunDirs, SendSites, Spools},
     php::{self, Php, PhpError, PoolSpec, PoolSupervisor, Pools, PreparedPool},
-    privileges::{self, When},
 };
 use std::{
     io,
@@ -17,7 +16,10 @@ use thiserror::Error;
 use vermeil_config::ServeOptions;
 use vermeil_files::{FileStore, SiteError};
 use vermeil_log::Notices;
-use vermeil_ops::sandbox::Rights;
+use vermeil_ops::{
+    privileges::{self, When},
+    sandbox::Rights,
+};
 use vermeil_settings::php::PhpOptions;
 use vermeil_spawn::{Channel, Preparation, ProfileId, Remover, Revisions, SpawnSupervisorHandle};
 

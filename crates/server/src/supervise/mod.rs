@@ -20,7 +20,6 @@ pub use instance_handle::INSTANCE_COMMAND;
 
 use crate::{
     balancers::AgentThread,
-    privileges::{self, When},
     serve::{
         ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
         watch_over,
@@ -47,6 +46,7 @@ use vermeil_ops::{
     control::{BoundControl, ControlSocket},
     handover::Inherited,
     notify,
+    privileges::{self, When},
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_tls::Tickets;

@@ -8,8 +8,7 @@
 
 mod becoming;
 
-pub use becoming::PrivilegeError;
-pub(crate) use becoming::{look_as, refuse_without_rights};
+pub use becoming::{PrivilegeError, look_as, refuse_without_rights};
 
 use becoming::{own_log, take_on};
 use rustix::process::geteuid;
@@ -17,12 +16,11 @@ use std::io;
 use vermeil_config::ServeOptions;
 use vermeil_io::output::FileOwner;
 use vermeil_log::operator_log::log_line;
-use vermeil_settings::Unfit;
 use vermeil_spawn::Identity;
 
 /// The moment at which a server becomes its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub enum When {
     /// Before the spawner starts.
     BeforePrograms,
     /// After the spawner has started, because programs run as other users.
@@ -30,7 +28,7 @@ pub(crate) enum When {
 }
 
 /// The moment at which this server becomes its user.
-pub(crate) fn when(options: &ServeOptions) -> When {
+pub fn when(options: &ServeOptions) -> When {
     let Some(user) = &options.user else { return When::BeforePrograms };
     let is_other = |identity: &Identity| identity.uid != user.identity().uid;
     let cgi_is_other = options.cgi.identity.as_ref().is_some_and(is_other);
@@ -47,36 +45,9 @@ pub(crate) fn when(options: &ServeOptions) -> When {
     }
 }
 
-/// Why the programs of `options` may not run as configured: CGI programs as the server's own user.
-pub(crate) fn exposure(options: &ServeOptions) -> Option<String> {
-    let user = options.user.as_ref()?;
-    let is_server = |identity: &Identity| identity.uid == user.identity().uid;
-    let is_named = options.cgi.identity.as_ref().is_some_and(is_server)
-        || options
-            .hosts
-            .programs()
-            .filter_map(|programs| programs.user.as_ref())
-            .any(|user| is_server(user.identity()));
-    if is_named {
-        return Some(format!("cannot run CGI programs as {user}: that is {}", Unfit::SERVER));
-    }
-    // Without a configured user, programs run as the server's user. That is no loss if all programs
-    // do.
-    let is_nameless =
-        crate::cgi::profiles(&options.cgi, &options.hosts).any(|profile| profile.identity.is_none());
-    let mut pools = options.hosts.pools().filter_map(|pool| pool.user.as_ref());
-    let has_others = pools.any(|user| !is_server(user.identity()));
-    (is_nameless && has_others).then(|| {
-        format!(
-            "cannot run CGI programs as {user} beside the PHP pools of other users: that is {}, by user in [cgi]",
-            Unfit::SERVER
-        )
-    })
-}
-
 /// The user that this process will become, if that is another user. Files that the server uses
 /// later must belong to this user.
-pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
+pub fn owner(options: &ServeOptions) -> Option<FileOwner> {
     options.user.as_ref().filter(|user| !user.is_ours()).map(becoming::owner)
 }
 
@@ -84,7 +55,7 @@ pub(crate) fn owner(options: &ServeOptions) -> Option<FileOwner> {
 ///
 /// # Errors
 /// The log cannot be opened.
-pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
+pub fn prepare(options: &ServeOptions) -> io::Result<()> {
     options.user.as_ref().map_or(Ok(()), |user| own_log(user, options.log.file()))
 }
 
@@ -92,7 +63,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> io::Result<()> {
 ///
 /// # Errors
 /// This process lacks the right.
-pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
+pub fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
     match &options.user {
         Some(user) if when(options) == now => take_on(user),
         _ => Ok(()),
@@ -100,7 +71,7 @@ pub(crate) fn give_up(options: &ServeOptions, now: When) -> Result<(), Privilege
 }
 
 /// Logs the user of the server, or a warning if that is the superuser.
-pub(crate) fn say_who(options: &ServeOptions) {
+pub fn say_who(options: &ServeOptions) {
     match &options.user {
         Some(user) => log_line(format_args!("user: {user}")),
         None if geteuid().is_root() => {

@@ -1,6 +1,6 @@
 //! Becoming another user.
 //!
-//! Leaves out the moment of the change (`privileges.rs`). Tested through the binary
+//! Leaves out the moment of the change (`privileges/mod.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/user.rs`).
 
 use rustix::{
@@ -21,7 +21,7 @@ pub struct PrivilegeError {
 }
 
 /// The owner of files that belong to `user`.
-pub(crate) fn owner(user: &User) -> FileOwner {
+pub(super) fn owner(user: &User) -> FileOwner {
     FileOwner { uid: user.identity().uid, gid: user.identity().gid }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn owner(user: &User) -> FileOwner {
 ///
 /// # Errors
 /// This process lacks the right.
-pub(crate) fn take_on(user: &User) -> Result<(), PrivilegeError> {
+pub(super) fn take_on(user: &User) -> Result<(), PrivilegeError> {
     if user.is_ours() {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub(crate) fn take_on(user: &User) -> Result<(), PrivilegeError> {
 ///
 /// # Errors
 /// The process is neither that user nor the superuser.
-pub(crate) fn refuse_without_rights(user: &User) -> Result<(), PrivilegeError> {
+pub fn refuse_without_rights(user: &User) -> Result<(), PrivilegeError> {
     if user.is_ours() || geteuid().is_root() {
         return Ok(());
     }
@@ -71,7 +71,7 @@ fn failed(user: &User, why: String) -> PrivilegeError {
 ///
 /// # Errors
 /// This process lacks the right.
-pub(crate) fn look_as<R: Send>(user: &User, look: impl FnOnce() -> R + Send) -> Result<R, PrivilegeError> {
+pub fn look_as<R: Send>(user: &User, look: impl FnOnce() -> R + Send) -> Result<R, PrivilegeError> {
     let looked = || take_on(user).map(|()| look());
     thread::scope(|scope| scope.spawn(looked).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -81,7 +81,7 @@ pub(crate) fn look_as<R: Send>(user: &User, look: impl FnOnce() -> R + Send) -> 
 ///
 /// # Errors
 /// The file cannot be made, or another user could have planted it.
-pub(crate) fn own_log(user: &User, log: Option<&Path>) -> io::Result<()> {
+pub(super) fn own_log(user: &User, log: Option<&Path>) -> io::Result<()> {
     let Some(path) = log else { return Ok(()) };
     if user.is_ours() || !geteuid().is_root() {
         return Ok(());
