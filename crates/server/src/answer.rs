@@ -174,7 +174,10 @@ pub(crate) fn answer(
     {
         return answer;
     }
-    if let Some(call) = GatewayRequest::of(local, host, request, head.asked(request)) {
+    if local.has_programs
+        && let Some(call) =
+            GatewayRequest::of(&local.hosts, &mut local.heads, host, request, head.asked(request))
+    {
         return Answer::Slow(Deferred::Program(call));
     }
     files(local, host, request, *head, out)
@@ -221,13 +224,12 @@ pub(crate) fn index_program(
     let asked = head.asked(request);
     let call = match rules.run_by(script, asked) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
-        RunBy::Php => GatewayRequest::of_index(local, host, request, asked, script),
-        RunBy::Cgi => {
-            GatewayRequest::of_cgi(local, host, request, asked).map(|call| call.for_cgi(script.into()))
-        }
+        RunBy::Php => GatewayRequest::of_index(&local.hosts, &mut local.heads, host, request, asked, script),
+        RunBy::Cgi => GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request, asked)
+            .map(|call| call.for_cgi(script.into())),
         RunBy::Nothing => None,
     };
-    match call.map(|call| call.with_user_of(local, host, request, asked, script)) {
+    match call.map(|call| call.with_user_of(&local.hosts, host, request, asked, script)) {
         Some(call) => Answer::Slow(Deferred::Program(call)),
         None => error(local, Status::Forbidden, b"", head, out),
     }
@@ -297,10 +299,12 @@ fn routed(
     }
     Some(match &route.action {
         Action::Files => return None,
-        Action::Cgi => match GatewayRequest::of_cgi(local, host, request, head.asked(request)) {
-            Some(call) => Answer::Slow(Deferred::Program(call)),
-            None => error(local, Status::NotFound, b"", head, out),
-        },
+        Action::Cgi => {
+            match GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request, head.asked(request)) {
+                Some(call) => Answer::Slow(Deferred::Program(call)),
+                None => error(local, Status::NotFound, b"", head, out),
+            }
+        }
         Action::Rewrite { to } => {
             let name = local.hosts.hosts().host(host).name;
             let path = asked_path(name, request, decoded, head);

@@ -4,6 +4,7 @@
 //! cores (`parking.rs`). Leaves out the loop over requests (`request_loop.rs`). Tested through the
 //! binary on both drivers (`crates/cli/tests`).
 
+mod for_programs;
 mod half_closed;
 mod origin;
 mod parking;

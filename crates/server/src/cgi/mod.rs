@@ -23,10 +23,7 @@ pub(crate) use spawning::{install, watch};
 pub(crate) use start::CgiError;
 pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare, profiles};
 
-use crate::{
-    connection::Connection,
-    gateway::{Asking, Broken, Relayed},
-};
+use crate::gateway::{Asking, Broken, GatewayClient, Relayed};
 use bytes::Bytes;
 use find::{Looked, LookupWait, ProgramLookup};
 use run::CgiRun;
@@ -133,7 +130,7 @@ pub(crate) enum CgiOutcome {
 
 /// Answers `request` by the program that its path names.
 pub(crate) async fn answer(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     request: &Request<'_>,
     head: AnswerHead,
     asking: &Asking<'_>,

@@ -6,10 +6,7 @@
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::pipes::ProgramPipes;
-use crate::{
-    connection::Connection,
-    gateway::{Broken, ErrorLines, Failure, Relayed, Trouble},
-};
+use crate::gateway::{Broken, ErrorLines, Failure, GatewayClient, Relayed, Trouble};
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 use vermeil::{More, Sleep};
@@ -29,7 +26,7 @@ pub(crate) fn is_one(script: &[u8]) -> bool {
 
 /// Sends all output of the program to the client.
 pub(crate) async fn relay(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     output: &mut ProgramPipes,
     errors: &mut ErrorLines,
     patience: Duration,
@@ -53,7 +50,7 @@ pub(crate) async fn relay(
         body_bytes += piece.len() as u64;
         let missing = STATUS_LINE_BYTES.saturating_sub(start.len()).min(piece.len());
         start.extend_from_slice(&piece[..missing]);
-        connection.output.append(&mut piece);
+        connection.output().append(&mut piece);
         connection.note(sent(&start, body_bytes));
         if let Err(lost) = connection.flush(Bytes::new(), More::No).await {
             return Err(Broken {
@@ -70,7 +67,7 @@ pub(crate) async fn relay(
 /// Waits for output until the timeout expires or the client goes. Appends nothing at the end of the
 /// output.
 async fn read(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     output: &mut ProgramPipes,
     errors: &mut ErrorLines,
     piece: &mut Vec<u8>,

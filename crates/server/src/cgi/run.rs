@@ -10,13 +10,9 @@ use super::{
     pipes::{self, AllWritten, ProgramPipes},
     spawning::SpawnedProgram as Process,
 };
-use crate::{
-    connection::Connection,
-    core_context,
-    gateway::{
-        AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, ProgramRead,
-        ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
-    },
+use crate::gateway::{
+    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
+    ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
 };
 use std::{
     ffi::OsStr,
@@ -56,7 +52,7 @@ pub(crate) struct CgiRun<'a> {
 
 impl CgiRun<'_> {
     /// Runs the program and answers the request.
-    pub(crate) async fn run(&self, connection: &mut Connection) -> Result<Relayed, Broken> {
+    pub(crate) async fn run(&self, connection: &mut impl GatewayClient) -> Result<Relayed, Broken> {
         let options = self.asking.options;
         let content = collect(connection, self.asking.content, options, self.asking.spools).await?;
         let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
@@ -94,7 +90,11 @@ impl CgiRun<'_> {
     }
 
     /// Waits for a turn, until the timeout expires or the client goes.
-    async fn turn(&self, connection: &mut Connection, patience: Duration) -> Result<HostTurn, Failure> {
+    async fn turn(
+        &self,
+        connection: &mut impl GatewayClient,
+        patience: Duration,
+    ) -> Result<HostTurn, Failure> {
         let mut waiting = pin!(self.cgi.turns.clone().turn(self.site.number));
         let full = |full: WaitingFull| Failure::QueueFull(full.waiting);
         // Usually there is a turn at once, and no timer is needed.
@@ -167,7 +167,7 @@ impl CgiRun<'_> {
 
     async fn exchange(
         &self,
-        connection: &mut Connection,
+        connection: &mut impl GatewayClient,
         process: &Process,
         output: &mut ProgramPipes,
         errors: &mut ErrorLines,
@@ -178,11 +178,12 @@ impl CgiRun<'_> {
         }
         let exchange = ExchangeParameters {
             head: self.head,
-            coding: core_context::with(|local| AllowedCoding::of(local, self.request, self.head)),
+            coding: connection.with_core(|core| AllowedCoding::of(core.hosts, self.request, self.head)),
             // The program has the content already.
             content: &RequestBody::None,
             head_limits: options.head,
             timeouts: options.timeouts,
+            notices: self.asking.errors.notices(),
         };
         let mut output = ProgramOutput { output, process, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
@@ -226,7 +227,11 @@ impl ProgramReader for ProgramOutput<'_> {
 }
 
 /// Waits until the program runs, the timeout expires or the client goes.
-async fn started(connection: &mut Connection, process: &Process, patience: Duration) -> Result<(), Failure> {
+async fn started(
+    connection: &mut impl GatewayClient,
+    process: &Process,
+    patience: Duration,
+) -> Result<(), Failure> {
     let mut starting = pin!(process.started());
     let watched = poll_fn(|context| {
         if let Poll::Ready(started) = starting.as_mut().poll(context) {

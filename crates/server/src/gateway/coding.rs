@@ -5,7 +5,6 @@
 //! the encoders (`compress/`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
-use crate::core_context::CoreContext;
 use bytes::Bytes;
 use std::{io, sync::Arc};
 use vermeil_exchange::AnswerHead;
@@ -15,7 +14,7 @@ use vermeil_http::{
     gateway::ResponseHead,
     negotiate::{self, Choice},
 };
-use vermeil_routing::hosts::CompressionRules;
+use vermeil_routing::hosts::{CompressionRules, CoreHosts};
 use vermeil_work::compress::{AnswerCoder, CoderPlan, PieceEnd};
 
 /// The compression that the rules of a host and the request allow for an answer of a program.
@@ -38,8 +37,8 @@ pub(super) enum AnswerCoding {
 
 impl AllowedCoding {
     /// The compression for the answer to `request`; `None` if the host compresses nothing.
-    pub(crate) fn of(local: &CoreContext, request: &Request<'_>, head: AnswerHead) -> Option<Self> {
-        let rules = local.hosts.with_rules(head.rules?, |rules| rules.compression.clone())?;
+    pub(crate) fn of(hosts: &CoreHosts, request: &Request<'_>, head: AnswerHead) -> Option<Self> {
+        let rules = hosts.with_rules(head.rules?, |rules| rules.compression.clone())?;
         let coding = negotiate::choose_in_order(request.accept_encoding, &rules.codings);
         Some(Self { rules, coding })
     }

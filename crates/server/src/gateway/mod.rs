@@ -14,6 +14,7 @@
 //! the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
 
 mod asking;
+mod client;
 mod coding;
 mod errors;
 mod failure;
@@ -27,6 +28,7 @@ mod workspace;
 mod yield_to_child;
 
 pub(crate) use asking::Asking;
+pub(crate) use client::{GatewayClient, GatewayCore};
 pub(crate) use coding::AllowedCoding;
 pub(crate) use errors::{ErrorLines, ErrorSink};
 pub(crate) use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};

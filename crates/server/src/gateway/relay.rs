@@ -11,12 +11,11 @@
 //! client goes, the exchange ends.
 
 use super::{
-    AllowedCoding, Broken, ContentReader, ErrorLines, Failure, GatewayTimeouts, Last, ProgramRead,
-    ProgramReader, ProgramWriter, RequestBody, ResponseBuffer, Trouble,
+    AllowedCoding, Broken, ContentReader, ErrorLines, Failure, GatewayClient, GatewayCore, GatewayTimeouts,
+    Last, ProgramRead, ProgramReader, ProgramWriter, RequestBody, ResponseBuffer, Trouble,
     coding::{self, AnswerCoding, ContentCoding, OutputProgress},
     yield_to_child::YieldToChild,
 };
-use crate::{connection::Connection, core_context};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -37,6 +36,7 @@ use vermeil_http::{
     },
     response::{HeadWriter, PageContent as Sends, Persistence},
 };
+use vermeil_log::Notices;
 
 /// Bytes of output gathered before a send, as for ready answers (`request_loop.rs`).
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
@@ -59,6 +59,8 @@ pub(crate) struct ExchangeParameters<'a> {
     pub(crate) content: &'a RequestBody,
     pub(crate) head_limits: HeadLimits,
     pub(crate) timeouts: GatewayTimeouts,
+    /// The log of the operator.
+    pub(crate) notices: &'a Notices,
 }
 
 /// The result of an exchange for the client.
@@ -84,7 +86,7 @@ pub(crate) enum Relayed {
 
 /// Runs one exchange.
 pub(crate) async fn relay(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     exchange: &ExchangeParameters<'_>,
     writer: &mut impl ProgramWriter,
     reader: &mut impl ProgramReader,
@@ -143,8 +145,8 @@ async fn feed(
 }
 
 /// Moves output from the program to the client.
-struct Pump<'a, R> {
-    connection: &'a mut Connection,
+struct Pump<'a, C, R> {
+    connection: &'a mut C,
     exchange: &'a ExchangeParameters<'a>,
     reader: &'a mut R,
     errors: &'a mut ErrorLines,
@@ -163,7 +165,7 @@ struct Pump<'a, R> {
     has_excess: bool,
 }
 
-impl<R: ProgramReader> Pump<'_, R> {
+impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
     async fn run(&mut self) -> Result<Relayed, Failure> {
         let mut head_reader = HeadReader::new(self.exchange.head_limits);
         let (answer, head_bytes) = loop {
@@ -224,14 +226,15 @@ impl<R: ProgramReader> Pump<'_, R> {
     /// Reads the available output, and more output until `hold` expires or there is `enough`. An
     /// unfinished record is read to its end in any case.
     async fn gather(&mut self, hold: &mut Sleep, enough: usize) {
-        let mut patience = YieldToChild::default();
+        let notices = self.exchange.notices;
+        let mut patience = YieldToChild::new(notices);
         while !self.ended && self.failed.is_none() && self.output.len() < enough {
             self.output.set_aside();
             let read = match patience.while_pending(hold.limit(self.read())).await {
                 Ok(read) => read,
                 Err(_) if self.reader.is_amid() => {
                     // The wait for the rest of the record has no bound, so the core preempts again.
-                    drop(mem::take(&mut patience));
+                    patience = YieldToChild::new(notices);
                     self.read().await
                 }
                 Err(_) => break,
@@ -242,8 +245,9 @@ impl<R: ProgramReader> Pump<'_, R> {
 
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
         if let Some(rules) = self.exchange.head.rules
-            && let Some(status) =
-                core_context::with(|local| local.hosts.with_rules(rules, |rules| rules.replaced(head.status)))
+            && let Some(status) = self
+                .connection
+                .with_core(|core| core.hosts.with_rules(rules, |rules| rules.replaced(head.status)))
         {
             return self.drop_rest(Relayed::ErrorPage(status)).await;
         }
@@ -334,7 +338,7 @@ impl<R: ProgramReader> Pump<'_, R> {
             return Ok(None);
         }
         let is_short = self.ended && announced.is_some_and(|length| length > self.output.len() as u64);
-        let compressor = core_context::with(|local| local.server.compressor().clone());
+        let compressor = self.connection.with_core(|core| core.compressor.clone());
         let begun = if is_short { None } else { compressor.begin_answer(plan) };
         let Some(coder) = begun else { return Ok(None) };
         let mut coder = ContentCoding::new(coder, announced);
@@ -375,7 +379,7 @@ impl<R: ProgramReader> Pump<'_, R> {
     /// piece goes into the connection's output. Returns the part to send after that output.
     fn take_piece(&mut self, body: &mut Body, coder: Option<&mut ContentCoding>) -> Bytes {
         let Self { output, connection, ended, .. } = self;
-        let out = &mut connection.output;
+        let out = connection.output();
         let bytes = output.len();
         let is_announced = matches!(body.framing(), BodyFraming::Length(_));
         let (taken, behind): (_, &[u8]) = match body.piece(bytes) {
@@ -394,19 +398,20 @@ impl<R: ProgramReader> Pump<'_, R> {
     }
 
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
-        let out = &mut self.connection.output;
-        let start = out.len();
-        head.write(out);
-        core_context::with(|local| {
+        let exchange = self.exchange;
+        self.connection.with_core(|core| {
+            let GatewayCore { output: out, hosts, heads, .. } = core;
+            let start = out.len();
+            head.write(out);
             let writer = HeadWriter::resume(out)
                 .lines(SERVER)
-                .lines(&local.heads.load_line)
-                .lines(self.exchange.head.strict.lines())
-                .date(local.heads.clock.date(now_ms()));
+                .lines(&heads.load_line)
+                .lines(exchange.head.strict.lines())
+                .date(heads.clock.date(now_ms()));
             let writer = body.write_framing(head, writer);
-            writer.connection(self.exchange.head.version, persistence).finish();
-            if let Some(rules) = self.exchange.head.rules {
-                local.hosts.with_rules(rules, |rules| rules.headers.edit(out, start));
+            writer.connection(exchange.head.version, persistence).finish();
+            if let Some(rules) = exchange.head.rules {
+                hosts.with_rules(rules, |rules| rules.headers.edit(out, start));
             }
         });
     }

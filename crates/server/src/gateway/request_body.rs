@@ -7,10 +7,9 @@
 //! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
 
 use super::{
-    CONTENT_RATE_MIN, Failure, GatewayOptions,
+    CONTENT_RATE_MIN, Failure, GatewayClient, GatewayOptions,
     spool::{Spool, SpoolShare, Spools},
 };
-use crate::{connection::Connection, core_context};
 use bytes::Bytes;
 use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
 use vermeil::{More, blocking, now_ms};
@@ -54,7 +53,7 @@ pub(crate) enum Collected {
 
 /// Collects the content of the present request.
 pub(crate) async fn collect(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     collected: Collected,
     options: &GatewayOptions,
     spools: &Arc<Spools>,
@@ -62,7 +61,7 @@ pub(crate) async fn collect(
     match collected {
         Collected::Nothing => return Ok(RequestBody::None),
         Collected::Awaits if !connection.has_unread() => {
-            connection.output.extend_from_slice(CONTINUE);
+            connection.output().extend_from_slice(CONTINUE);
             connection.flush(Bytes::new(), More::No).await?;
         }
         Collected::Awaits | Collected::Follows => {}
@@ -72,7 +71,7 @@ pub(crate) async fn collect(
     let mut held = spools.memory();
     let mut spool: Option<Spool> = None;
     let mut bytes = 0;
-    let (timeout, begun_ms) = (core_context::with(|local| local.server.timeouts.body), now_ms());
+    let (timeout, begun_ms) = (connection.with_core(|core| core.body_timeout), now_ms());
     loop {
         let before = memory.len();
         let taken = Duration::from_millis(now_ms().saturating_sub(begun_ms));

@@ -8,11 +8,10 @@
 //! answers are gathered (`relay.rs`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/php/application.rs`).
 
-use crate::core_context;
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
-use vermeil_log::NoticeKind;
+use vermeil_log::{NoticeKind, Notices};
 
 /// How long a core must have sent no file before the core waits for programs, in milliseconds. A
 /// browser requests the files of a page within a round trip of each other, and a hundred
@@ -86,12 +85,17 @@ pub(crate) fn note_file() {
 }
 
 /// From the first pending poll until this value is dropped, the core lets programs continue.
-#[derive(Default)]
-pub(super) struct YieldToChild {
+pub(super) struct YieldToChild<'n> {
+    notices: &'n Notices,
     began: bool,
 }
 
-impl YieldToChild {
+impl<'n> YieldToChild<'n> {
+    /// Lets no program continue yet. `notices` get the kernel's refusal.
+    pub(super) fn new(notices: &'n Notices) -> Self {
+        Self { notices, began: false }
+    }
+
     /// Awaits `future` and returns its output.
     pub(super) async fn while_pending<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
@@ -101,7 +105,7 @@ impl YieldToChild {
                 && !mem::replace(&mut self.began, true)
                 && let Err(error) = CORE.with(|core| core.begin(now_ms()))
             {
-                say_refused(&error);
+                say_refused(self.notices, &error);
             }
             polled
         })
@@ -109,15 +113,13 @@ impl YieldToChild {
     }
 }
 
-fn say_refused(error: &io::Error) {
-    core_context::with(|local| {
-        let line =
-            format_args!("programs cannot write undisturbed: the scheduler's class stays as it is ({error})");
-        local.server.notices.say(NoticeKind::Disturbing, line);
-    });
+fn say_refused(notices: &Notices, error: &io::Error) {
+    let line =
+        format_args!("programs cannot write undisturbed: the scheduler's class stays as it is ({error})");
+    notices.say(NoticeKind::Disturbing, line);
 }
 
-impl Drop for YieldToChild {
+impl Drop for YieldToChild<'_> {
     fn drop(&mut self) {
         if self.began {
             CORE.with(YieldingCore::end);

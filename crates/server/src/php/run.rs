@@ -15,13 +15,9 @@ use super::{
     running::RunningRequest,
     stream::PhpConnection,
 };
-use crate::{
-    connection::Connection,
-    core_context,
-    gateway::{
-        AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, Relayed,
-        RequestBody, Trouble, collect, relay,
-    },
+use crate::gateway::{
+    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
+    Relayed, RequestBody, Trouble, collect, relay,
 };
 use std::{
     future::poll_fn,
@@ -54,7 +50,7 @@ struct PhpRun<'a> {
 
 /// Has `request` answered by PHP.
 pub(crate) async fn run(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     request: &Request<'_>,
     head: AnswerHead,
     asking: &Asking<'_>,
@@ -88,7 +84,7 @@ pub(crate) async fn run(
 
 /// Waits for a turn while the client stays and the time limit has not passed.
 async fn turn(
-    connection: &mut Connection,
+    connection: &mut impl GatewayClient,
     php: &Php,
     core: usize,
     patience: Duration,
@@ -116,7 +112,7 @@ async fn turn(
 impl PhpRun<'_> {
     async fn exchange(
         &self,
-        connection: &mut Connection,
+        connection: &mut impl GatewayClient,
         lease: PoolPermit,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
@@ -143,7 +139,7 @@ impl PhpRun<'_> {
 
     async fn on(
         &self,
-        connection: &mut Connection,
+        connection: &mut impl GatewayClient,
         php: &mut PhpConnection,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
@@ -163,10 +159,11 @@ impl PhpRun<'_> {
         });
         let exchange = ExchangeParameters {
             head: self.head,
-            coding: core_context::with(|local| AllowedCoding::of(local, self.request, self.head)),
+            coding: connection.with_core(|core| AllowedCoding::of(core.hosts, self.request, self.head)),
             content: &self.content,
             head_limits: self.asking.options.head,
             timeouts: self.asking.options.timeouts,
+            notices: self.asking.errors.notices(),
         };
         relay(connection, &exchange, &mut writer, &mut reader, errors).await
     }

@@ -4,11 +4,11 @@
 //! programs. Leaves out finding the program (`calls/route.rs`). Tested below.
 
 use super::ProgramConfig;
-use crate::{core_context::CoreContext, gateway::Collected};
+use crate::gateway::Collected;
 use std::sync::Arc;
-use vermeil_exchange::RequestName;
+use vermeil_exchange::{CoreHeadParts, RequestName};
 use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
-use vermeil_routing::hosts::{Action, Asked, HostId, Met};
+use vermeil_routing::hosts::{Action, Asked, CoreHosts, HostId, Met};
 use vermeil_settings::php::EXTENSION;
 
 /// A request that may be for a program.
@@ -35,55 +35,55 @@ impl GatewayRequest {
     /// Returns `None` if no program can be concerned.
     #[inline]
     pub(crate) fn of(
-        local: &mut CoreContext,
+        hosts: &CoreHosts,
+        heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
         asked: Asked<'_>,
     ) -> Option<Self> {
-        if !local.has_programs {
-            return None;
-        }
-        let rules = local.hosts.hosts().host(host).rules;
+        let rules = hosts.hosts().host(host).rules;
         let has_php = rules.php.is_on();
         if !has_php && !rules.routes.iter().any(|route| route.action == Action::Cgi) {
             return None;
         }
         let reason = may_concern(request).filter(|&reason| has_php || reason == ProgramReason::Folder)?;
-        Self::new(local, host, request, asked, reason)
+        Self::new(hosts, heads, host, request, asked, reason)
     }
 
     /// The call for a path that a route assigns to CGI.
     pub(crate) fn of_cgi(
-        local: &mut CoreContext,
+        hosts: &CoreHosts,
+        heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
         asked: Asked<'_>,
     ) -> Option<Self> {
-        Self::new(local, host, request, asked, ProgramReason::Cgi)
+        Self::new(hosts, heads, host, request, asked, ProgramReason::Cgi)
     }
 
     /// The call for a folder whose index page is the PHP program `script`.
     pub(crate) fn of_index(
-        local: &mut CoreContext,
+        hosts: &CoreHosts,
+        heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
         asked: Asked<'_>,
         script: &[u8],
     ) -> Option<Self> {
-        let call = Self::new(local, host, request, asked, ProgramReason::Index)?;
+        let call = Self::new(hosts, heads, host, request, asked, ProgramReason::Index)?;
         Some(Self { script: Some(script.into()), ..call })
     }
 
     /// The same call with the user that the rules about clients of `script`, an index page, let in.
     pub(crate) fn with_user_of(
         self,
-        local: &CoreContext,
+        hosts: &CoreHosts,
         host: HostId,
         request: &Request<'_>,
         asked: Asked<'_>,
         script: &[u8],
     ) -> Self {
-        let user = self.user.clone().or_else(|| user(local, host, request, asked, script));
+        let user = self.user.clone().or_else(|| user(hosts, host, request, asked, script));
         Self { user, ..self }
     }
 
@@ -94,7 +94,8 @@ impl GatewayRequest {
 
     /// Returns `None` if there are no programs.
     fn new(
-        local: &mut CoreContext,
+        hosts: &CoreHosts,
+        heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
         asked: Asked<'_>,
@@ -106,14 +107,14 @@ impl GatewayRequest {
             _ if request.expect_continue => Collected::Awaits,
             _ => Collected::Follows,
         };
-        let user = match local.hosts.hosts().is_guarded(host) {
+        let user = match hosts.hosts().is_guarded(host) {
             true => path::decode_for_program(request.target.path, &mut Vec::new())
                 .ok()
-                .and_then(|path| user(local, host, request, asked, path.bytes)),
+                .and_then(|path| user(hosts, host, request, asked, path.bytes)),
             false => None,
         };
-        let host = local.hosts.met(host);
-        let name = RequestName(local.heads.boundary());
+        let host = hosts.met(host);
+        let name = RequestName(heads.boundary());
         Some(Self { host, answering, reason, script: None, content, name, uri: None, user })
     }
 }
@@ -121,14 +122,13 @@ impl GatewayRequest {
 /// The user of a request that the rules of `host` for `path`, decoded, have let in with name and
 /// password.
 fn user(
-    local: &CoreContext,
+    hosts: &CoreHosts,
     host: HostId,
     request: &Request<'_>,
     asked: Asked<'_>,
     path: &[u8],
 ) -> Option<Arc<[u8]>> {
-    let hosts = local.hosts.hosts();
-    hosts.host(host).rules.guard_at(path, asked)?.1.realm.as_ref()?;
+    hosts.hosts().host(host).rules.guard_at(path, asked)?.1.realm.as_ref()?;
     Some(BasicCredentials::of(request)?.user().into())
 }
 
