@@ -1,6 +1,6 @@
 //! The terms of one request and its answer, which all layers of the request path share.
 //!
-//! Leaves out the connection (`connection.rs`) and the choice of the answer (`answer.rs`).
+//! Leaves out the connection and the choice of the answer.
 
 use std::{fmt, io};
 use vermeil_address::{Client, ListenAddr};
@@ -40,7 +40,7 @@ pub struct AnswerHead {
     pub passed: PassedChecks,
 }
 
-/// The checks of clients (`answer/gate.rs`) that a request has passed, by the number of their rules
+/// The checks of clients that a request has passed, by the number of their rules
 /// in the host. A request meets two rules at most: of its path, and of the file that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedChecks([(u32, PassedCheck); 2]);

@@ -7,11 +7,12 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
-    core_context, gateway,
+    core_context,
     pages::busy,
 };
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
+use vermeil_gateway::encoded;
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;
 
@@ -33,7 +34,7 @@ pub(crate) async fn answer(
             }));
         }
     };
-    let handle = calls::look_up(connection, &site, &gateway::encoded(below)).await?;
+    let handle = calls::look_up(connection, &site, &encoded(below)).await?;
     let out = &mut connection.output;
     Ok(core_context::with(|local| match handle {
         Err(Status::ServiceUnavailable) => Answer::Ready(busy(local, head, out)),
@@ -43,7 +44,7 @@ pub(crate) async fn answer(
                 let mut decoded = Vec::new();
                 match path::decode_for_program(request.target.path, &mut decoded) {
                     Ok(own) => {
-                        let location = [&*gateway::encoded(own.bytes), b"/"].concat();
+                        let location = [&*encoded(own.bytes), b"/"].concat();
                         answer::redirect(local, &location, request.target.query, head, out)
                     }
                     Err(wrong) => answer::error(local, wrong.status(), b"", head, out),

@@ -19,13 +19,13 @@ pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
 use folder::{files, tried};
+use vermeil_gateway::{encoded, note_file, programs::GatewayRequest};
 
 use crate::{
     core_context::CoreContext,
     counts::RequestStart,
-    gateway, https,
+    https,
     pages::{RETRY_AFTER, finish, page},
-    programs::GatewayRequest,
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -319,7 +319,7 @@ fn routed(
         Action::Alias(folder) => match route.below(decoded) {
             Some(below) => Answer::Slow(Deferred::Alias(local.hosts.met(*folder), below)),
             None => {
-                let location = [&*gateway::encoded(decoded), b"/"].concat();
+                let location = [&*encoded(decoded), b"/"].concat();
                 redirect(local, &location, request.target.query, head, out)
             }
         },
@@ -483,7 +483,7 @@ pub(crate) fn resolved(
     out: &mut Vec<u8>,
 ) -> Answer {
     if local.has_programs {
-        gateway::note_file();
+        note_file();
     }
     match handle.outcome() {
         // The order is: the resource, its methods, the conditions, the content.

@@ -43,7 +43,7 @@ pub(crate) struct CoreContext {
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: CoreHosts,
     pub(crate) cache: CoreCache,
-    /// Whether programs may answer requests (`programs/`).
+    /// Whether programs may answer requests.
     pub(crate) has_programs: bool,
     pub(crate) records: RequestRecords,
     pub(crate) connections: Connections,

@@ -7,10 +7,8 @@
 
 use crate::{
     accept::accept,
-    admission, cgi,
+    admission,
     core_context::{self, CoreContext, CoreListener},
-    php,
-    programs::{self, ProgramConfig, ProgramsShared},
     server::Server,
     stall_rescue::{self, WatchedListener},
 };
@@ -29,6 +27,10 @@ use vermeil_accept::{
 };
 use vermeil_address::ListenAddr;
 use vermeil_files::CoreCache;
+use vermeil_gateway::{
+    cgi, php,
+    programs::{self, ProgramConfig, ProgramsShared},
+};
 use vermeil_io::{begin_no_more, limit_queue, shares_port};
 use vermeil_log::{CoreLog, Log, Notices};
 use vermeil_ops::affinity_watch::AffinityWatch;

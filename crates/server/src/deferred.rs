@@ -18,9 +18,7 @@ use crate::{
     calls::{self, CallOutcome},
     connection::Connection,
     core_context,
-    gateway::{self, EndedAnswer},
     pages::busy,
-    programs::GatewayRequest,
     try_files,
 };
 use bytes::Bytes;
@@ -29,6 +27,7 @@ use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
+use vermeil_gateway::{EndedAnswer, encoded, note_file, programs::GatewayRequest};
 use vermeil_http::{
     ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,
     negotiate::Choice, ranges::ByteRange,
@@ -343,7 +342,7 @@ async fn error_page(
 ) -> Result<Answer, Lost> {
     let mut handle = None;
     if let Ok(site) = calls::site(connection, &call.host).await? {
-        let path = gateway::encoded(call.path.as_bytes());
+        let path = encoded(call.path.as_bytes());
         handle = calls::look_up(connection, &site, &path).await?.ok();
     }
     let out = &mut connection.output;
@@ -427,7 +426,7 @@ async fn copy_range(
         let part = COPIED_BYTES.min(range.end - offset);
         let mut buffer = mem::take(&mut connection.output);
         let before = buffer.len();
-        gateway::note_file();
+        note_file();
         let read = read_part(file, &mut buffer, part as usize, offset).await;
         if !read || !file.still_same() {
             // The bytes before are correct: this answer's head and earlier answers.
@@ -494,7 +493,7 @@ async fn send_range(
         let end = offset + part;
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            gateway::note_file();
+            note_file();
             match connection.sendfile(file, &mut offset, left).await? {
                 0 => return Err(Lost::Cut),
                 count => *sent += count as u64,

@@ -1,9 +1,9 @@
 //! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
 
-use crate::programs::has_programs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil::DriverOptions;
 use vermeil_config::ServeOptions;
+use vermeil_gateway::programs::has_programs;
 use vermeil_log::operator_log::log_line;
 
 /// Descriptors for everything except connections and cached files: rings, sockets, logs, current

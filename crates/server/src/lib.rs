@@ -1,4 +1,4 @@
-//! The web server: connections, answers, programs.
+//! The web server: connections, answers, start.
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
 //! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
@@ -7,8 +7,8 @@
 //! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
 //! job.
 //!
-//! The modules form layers, and no two modules import each other: `gateway`, `php` and `cgi` know
-//! no start and no answer; `serve` and [`supervise`] know all.
+//! Programs answer in [`vermeil_gateway`], over the trait that `connection` implements. The modules
+//! form layers, and no two modules import each other: `serve` and [`supervise`] know all.
 
 mod accept;
 mod admission;
@@ -16,7 +16,6 @@ mod alias;
 mod answer;
 mod balancers;
 mod calls;
-mod cgi;
 pub mod check;
 mod client_stream;
 mod close;
@@ -30,14 +29,11 @@ mod descriptors;
 
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod gateway;
 mod handshake;
 mod https;
 mod instance;
 mod load_board;
 mod pages;
-mod php;
-mod programs;
 mod reload;
 mod request_loop;
 mod serve;

@@ -10,7 +10,6 @@
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
     descriptors::connections_that_fit,
-    programs::{ProgramsShared, ReviseError, Revision},
     server::{Server, StatusPage},
     status::{self, CoreAnswers, Sources, StatusLife},
     tls::ServerTls,
@@ -30,6 +29,7 @@ use vermeil_accept::{
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigError, ServeOptions, Surroundings, keys_that_differ};
 use vermeil_files::{SiteError, StoreOptions};
+use vermeil_gateway::programs::{ProgramsShared, ReviseError, Revision};
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogCounts, LogError, Notices, operator_log::log_line};
 use vermeil_ops::{

@@ -10,7 +10,6 @@ use crate::{
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
     instance::Assigned,
-    programs::{ProgramSetup, RunningPrograms, SetupError},
     reload::{RunningServer, StartedParts},
     server::Server,
     tls::ServerTls,
@@ -44,6 +43,7 @@ use vermeil_accept::{
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_files::{FileStore, SiteError};
+use vermeil_gateway::programs::{ProgramSetup, RunningPrograms, SetupError};
 use vermeil_http::gateway::ClientScheme;
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogError, Notices, operator_log::log_line};

@@ -12,12 +12,12 @@ use crate::{
     calls,
     connection::Connection,
     core_context::{self, CoreContext},
-    gateway::{self},
     pages::busy,
 };
 use std::sync::Arc;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Site};
+use vermeil_gateway::encoded;
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;
 
@@ -50,7 +50,7 @@ pub(crate) async fn answer(
         if !rules.leaves_to_files(&target, asked) {
             continue;
         }
-        let handle = match calls::look_up(connection, &site, &gateway::encoded(&target)).await? {
+        let handle = match calls::look_up(connection, &site, &encoded(&target)).await? {
             Ok(handle) => handle,
             Err(Status::ServiceUnavailable) => {
                 return Ok(refused(connection, Status::ServiceUnavailable, head));
@@ -102,7 +102,7 @@ impl Tried<'_> {
             EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Listing { .. }
                 if self.lacks_slash() =>
             {
-                let location = gateway::encoded(self.target);
+                let location = encoded(self.target);
                 Some(answer::redirect(local, &location, request.target.query, head, out))
             }
             EntryOutcome::File(_) => Some(match self.refused_client(local, out) {

@@ -1,6 +1,6 @@
 //! Which answers of a host or a route the server compresses, and how: the key `compress`.
 //!
-//! Leaves out the compression itself (`compress/`). Tested below, and through the binary
+//! Leaves out the compression itself. Tested below, and through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
 use vermeil_files::MediaRange;

@@ -2,10 +2,8 @@
 //!
 //! Tested through the binary (`crates/cli/tests/e2e`).
 
-use crate::{
-    core_context::{self, CoreContext},
-    programs,
-};
+use crate::core_context::{self, CoreContext};
+use vermeil_gateway::programs;
 use vermeil_http::Rejection;
 use vermeil_log::NoticeKind;
 

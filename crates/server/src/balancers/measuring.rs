@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     load_board::{LoadBoard, LoadMeasurement},
-    programs::ProgramsShared,
     server::Server,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -23,6 +22,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use vermeil_gateway::programs::ProgramsShared;
 use vermeil_ops::status::process::core_times;
 use vermeil_topology::CpuQuota;
 

@@ -8,16 +8,16 @@ mod sendfile;
 
 use crate::{
     answer::{self, Answer},
-    cgi,
     connection::Connection,
     core_context,
-    gateway::{Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed},
     pages::RETRY_AFTER,
-    php,
-    programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
 };
 pub(crate) use route::{look_up, site};
 use vermeil_exchange::{AnswerHead, Lost};
+use vermeil_gateway::{
+    Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed, cgi, php,
+    programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
+};
 use vermeil_log::NoticeKind;
 use vermeil_routing::hosts::HostPhp;
 use vermeil_settings::gateway::SendRoot;

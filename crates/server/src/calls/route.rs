@@ -3,21 +3,23 @@
 //! [`find`] asks the file cache as for a file to be sent. The program must be a regular file below
 //! the root, reached by allowed links, and no dotfile. The server never sends the text of a program
 //! (`crates/files/src/programs.rs`). Leaves out which requests may be for programs
-//! (`programs/request.rs`).
+//! ([`GatewayRequest`]).
 
 use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
     core_context::{self, CoreContext},
-    gateway::{FoundProgram, encoded},
     pages::RETRY_AFTER,
-    programs::{GatewayRequest, ProgramReason},
 };
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError};
+use vermeil_gateway::{
+    FoundProgram, encoded,
+    programs::{GatewayRequest, ProgramReason},
+};
 use vermeil_http::{
     Request, Status,
     gateway::split,

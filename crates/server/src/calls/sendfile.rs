@@ -1,7 +1,7 @@
 //! Files that programs have sent: by `X-Sendfile` with a path in the file system, and by
 //! `X-Accel-Redirect` with a path below a configured prefix.
 //!
-//! The files come from allowed folders (`gateway/send_sites.rs`) through the file cache, with
+//! The files come from allowed folders ([`SendSites`]) through the file cache, with
 //! ranges and conditions as for any file. The program's own fields are added, except for fields
 //! that describe the file. Tested below and through the binary.
 
@@ -10,12 +10,12 @@ use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
     core_context,
-    gateway::{self, Named, SendRefusal, SendSites},
     pages::RETRY_AFTER,
 };
 use std::borrow::Cow;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
+use vermeil_gateway::{Named, SendRefusal, SendSites, note_file};
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 use vermeil_settings::gateway::SendRoot;
 
@@ -47,7 +47,7 @@ pub(crate) async fn send(
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
             let asked = Request { method, body: Framing::None, ..request.clone() };
-            gateway::note_file();
+            note_file();
             let answer = answer::file_of_program(local, &asked, file, handle, head, &mut file_answer);
             SendfileAnswer { answer, status: Status::Ok, why: None }
         }

@@ -5,10 +5,10 @@
 //! (`crates/cli/tests/e2e/explain.rs`).
 
 use super::plan::{PlaceOf, ServePlan};
-use crate::gateway::encoded;
 use std::{fmt::Write as _, sync::Arc};
 use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
+use vermeil_gateway::encoded;
 use vermeil_http::{ConnectionLimits, ParsedPart, Request, gateway::ClientScheme, path};
 use vermeil_io::CacheOnly;
 use vermeil_routing::hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy};

@@ -18,13 +18,7 @@ mod tests;
 pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;
 
-use crate::{
-    cgi, descriptors,
-    gateway::{ParentFolder, PrivateWorkspace, Spools, send_roots},
-    php,
-    programs::{exposure, has_programs},
-    tls::troubles,
-};
+use crate::{descriptors, tls::troubles};
 use plan::folder_trouble;
 use rustix::{
     fs::{Access, access},
@@ -35,6 +29,11 @@ use std::{collections::HashSet, io, path::Path, sync::Arc};
 use vermeil_accept::listen::unix;
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{PlacedKey, ServeOptions};
+use vermeil_gateway::{
+    ParentFolder, PrivateWorkspace, Spools, cgi, php,
+    programs::{exposure, has_programs},
+    send_roots,
+};
 use vermeil_io::output::NameInFolder;
 use vermeil_log::LogTarget;
 use vermeil_ops::{

@@ -6,12 +6,6 @@
 //! through the binary (`crates/cli/tests/e2e/starts.rs`).
 
 use super::plan::folder_trouble;
-use crate::{
-    cgi,
-    gateway::{RunDirs, Spools, send_roots},
-    php,
-    programs::has_programs,
-};
 use rustix::io::Errno;
 use std::{
     fs, io,
@@ -20,6 +14,7 @@ use std::{
 use vermeil_accept::listen;
 use vermeil_config::ServeOptions;
 use vermeil_files::try_folder;
+use vermeil_gateway::{RunDirs, Spools, cgi, php, programs::has_programs, send_roots};
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};
 use vermeil_ops::privileges::{self, When};

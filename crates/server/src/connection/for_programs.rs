@@ -3,10 +3,7 @@
 //! Each method is the method of [`Connection`] with the same name.
 
 use super::Connection;
-use crate::{
-    core_context,
-    gateway::{GatewayClient, GatewayCore},
-};
+use crate::core_context;
 use bytes::Bytes;
 use std::{
     io,
@@ -16,6 +13,7 @@ use std::{
 };
 use vermeil::{More, Sleep};
 use vermeil_exchange::{ContentStep, Lost, Sent};
+use vermeil_gateway::{GatewayClient, GatewayCore};
 use vermeil_http::gateway::{ClientLink, Oddity};
 
 impl GatewayClient for Connection {

@@ -3,11 +3,8 @@
 
 use super::shown_hosts::ShownHosts;
 use crate::{
-    cgi::Cgi,
     core_context::{self, CoreContext},
     counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    php::{Php, PoolState, RunningRequest},
-    programs::ProgramsShared,
     server::Server,
     tls::TlsSnapshot,
 };
@@ -22,6 +19,11 @@ use vermeil_accept::{admission_control::DoorStatus, busy_poll::PollingStatus};
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
 use vermeil_exchange::DurationCounts;
+use vermeil_gateway::{
+    cgi::Cgi,
+    php::{Php, PoolState, RunningRequest},
+    programs::ProgramsShared,
+};
 use vermeil_log::{LogCounts, NoticeKind, Notices, operator_log};
 use vermeil_ops::status::{
     imbalance,

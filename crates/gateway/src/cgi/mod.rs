@@ -1,0 +1,252 @@
+//! CGI (RFC 3875): programs that are started for one request each, through the spawner.
+//!
+//! ```text
+//! route (`Action::Cgi`) ─▶ find: which file is the program ─▶ run: content collected, a turn,
+//!                                                                started └─▶ parts::relay: head
+//!                                                                checked, content out
+//! ```
+//!
+//! Reading order: [`CgiOptions`], `start` (the profiles for the spawner), `find`, `run`,
+//! `spawning` (one core's channel to the spawner), `pipes`. The parts
+//! shared with PHP are in `parts`. Leaves out the arguments of "indexed" queries (RFC 3875 §4.4),
+//! because with those a client chooses a program's options (CVE-2012-1823). Tested with real
+//! programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
+
+mod find;
+mod nph;
+mod pipes;
+mod run;
+mod spawning;
+mod start;
+
+pub use spawning::{install, watch};
+pub use start::{CgiError, profiles};
+pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare};
+
+use crate::parts::{Asking, Broken, GatewayClient, Relayed};
+use bytes::Bytes;
+use find::{Looked, LookupWait, ProgramLookup};
+use run::CgiRun;
+use std::{
+    fs::File,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use vermeil::{More, blocking};
+use vermeil_exchange::{AnswerHead, Lost, ProgramTimes, nanoseconds};
+use vermeil_http::{Method, Request, Status, path};
+use vermeil_routing::{
+    hosts::{Action, Asked, Rules},
+    turns::{HostNumber, HostTurns},
+};
+use vermeil_settings::cgi::{CgiOptions, HostPrograms, Nph};
+use vermeil_spawn::ProfileId;
+
+/// The state of CGI that all cores share.
+#[derive(Debug)]
+pub struct Cgi {
+    options: CgiOptions,
+    turns: Arc<HostTurns>,
+    /// The sites of the configuration. During a reload, also the sites of the old configuration.
+    sites: RwLock<ProgramSites>,
+    /// The number of the next site.
+    numbers: AtomicUsize,
+    /// Requests whose program was found, and the failed requests among them.
+    requests: AtomicU64,
+    failed: AtomicU64,
+    /// The waits for a turn, and the runs of programs. A lock takes a thousandth of the time that a
+    /// program takes.
+    times: Mutex<ProgramTimes>,
+    /// `/dev/null`, for programs without content.
+    null: File,
+}
+
+impl Cgi {
+    /// Running programs, their maximum, and waiting requests.
+    pub fn now(&self) -> (usize, usize, usize) {
+        let (running, waiting) = self.turns.now();
+        (running, self.options.bounds.running_max, waiting)
+    }
+}
+
+impl Cgi {
+    /// Requests whose program was found, and the failed requests among them.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.requests.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+
+    /// The waits of requests for a turn, and the times that programs took.
+    pub fn times(&self) -> ProgramTimes {
+        self.times.lock().expect("nothing panics under this lock").clone()
+    }
+
+    fn waited(&self, time: Duration) {
+        self.times.lock().expect("nothing panics under this lock").wait.count(nanoseconds(time));
+    }
+
+    fn ran(&self, time: Duration) {
+        self.times.lock().expect("nothing panics under this lock").run.count(nanoseconds(time));
+    }
+
+    fn count(&self, result: &Result<Relayed, Broken>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let is_failure = matches!(result, Err(broken) if broken.failure.concerns_operator());
+        self.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
+    }
+
+    /// Returns `None` if the site's configuration is no longer in force.
+    fn site(&self, key: &SiteKey) -> Option<Arc<CgiSite>> {
+        self.sites.read().expect("nothing panics under this lock").get(key).cloned()
+    }
+}
+
+/// The key of a site: the absolute path of the folder, and the options of its programs. Hosts with
+/// the same key share a site.
+pub type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
+
+/// A folder whose programs may run.
+#[derive(Debug)]
+pub struct CgiSite {
+    /// The absolute path, without a slash at the end.
+    root: Box<[u8]>,
+    folder: Arc<File>,
+    profile: ProfileId,
+    number: HostNumber,
+    /// The options that differ from the options for all hosts.
+    programs: Arc<HostPrograms>,
+}
+
+/// The result of a request for a program.
+pub enum CgiOutcome {
+    /// There is no program, or the request may not use the program. The reason is set if the
+    /// operator can act on the reason.
+    No(Status, Option<String>),
+    /// The program was asked.
+    Yes(Result<Relayed, Broken>),
+}
+
+/// Answers `request` by the program that its path names.
+pub async fn answer(
+    connection: &mut impl GatewayClient,
+    request: &Request<'_>,
+    head: AnswerHead,
+    asking: &Asking<'_>,
+    cgi: Option<&Arc<Cgi>>,
+    script: Option<&[u8]>,
+) -> Result<CgiOutcome, Lost> {
+    let asked = match CgiRequestParts::of(request, asking, cgi, script, head.asked(request)) {
+        Ok(asked) => asked,
+        Err(status) => return Ok(CgiOutcome::No(status, None)),
+    };
+    let Some(site) = asked.cgi.site(&asked.site) else {
+        return Ok(CgiOutcome::No(Status::ServiceUnavailable, None));
+    };
+    let site = &*site;
+    let mut looked = Looked::Nothing;
+    for ProgramCandidate { path, names_max, suffix } in asked.candidates {
+        let look = ProgramLookup { root: site.folder.clone(), path, names_max, suffix };
+        looked = match look.now(LookupWait::No) {
+            Looked::MustWait => {
+                // Sends earlier answers of the pipeline first, so they need not wait.
+                connection.flush(Bytes::new(), More::No).await?;
+                match blocking(move || look.now(LookupWait::Yes)).await {
+                    Ok(looked) => looked,
+                    Err(_) => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
+                }
+            }
+            looked => looked,
+        };
+        if looked != Looked::Nothing {
+            break;
+        }
+    }
+    let program = match looked {
+        Looked::Found(program) => program,
+        Looked::Nothing => return Ok(CgiOutcome::No(Status::NotFound, None)),
+        Looked::Link(path) => {
+            let why = format!(
+                "{} is a symbolic link, and none is followed to a program: put the program itself there, or a script that \
+                 executes it",
+                path.escape_ascii()
+            );
+            return Ok(CgiOutcome::No(Status::NotFound, Some(why)));
+        }
+        Looked::Refused(why) => {
+            let why = format!("the server may not look for the program: {why}");
+            return Ok(CgiOutcome::No(Status::Forbidden, Some(why)));
+        }
+        Looked::MustWait => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
+    };
+    // This check follows the lookup, because a missing program is a 404 for every method.
+    if matches!(request.method, Method::Trace | Method::Connect) {
+        return Ok(CgiOutcome::No(Status::MethodNotAllowed, None));
+    }
+    let run = CgiRun { cgi: asked.cgi, site, request, asking, program: &program, head };
+    let result = run.run(connection).await;
+    asked.cgi.count(&result);
+    Ok(CgiOutcome::Yes(result))
+}
+
+/// The parts of a request that are known before any lookup.
+struct CgiRequestParts<'a> {
+    cgi: &'a Arc<Cgi>,
+    site: SiteKey,
+    /// The first candidate that names a program counts.
+    candidates: Vec<ProgramCandidate>,
+}
+
+/// A path that may name the program.
+struct ProgramCandidate {
+    /// Decoded.
+    path: Vec<u8>,
+    /// The names of the program and its folders end before this offset.
+    names_max: usize,
+    /// The suffix of the route that assigns the path to CGI.
+    suffix: Option<Box<str>>,
+}
+
+impl ProgramCandidate {
+    /// Returns `None` if no route assigns `path` to CGI.
+    fn of(path: Vec<u8>, names_max: usize, rules: &Rules, asked: Asked<'_>) -> Option<Self> {
+        let (_, route) = rules.route(&path, asked)?;
+        (route.action == Action::Cgi).then(|| Self { suffix: route.suffix.clone(), names_max, path })
+    }
+
+    /// The candidates of `path`: the path itself, and the index pages of the folder that the path
+    /// may name.
+    fn all(path: &[u8], names_max: usize, rules: &Rules, asked: Asked<'_>) -> Vec<Self> {
+        let is_folder = path.ends_with(b"/") && names_max == path.len();
+        let indexes = rules.files.index_names.iter().filter(|_| is_folder);
+        let indexes = indexes.map(|name| [path, name.as_bytes()].concat()).map(|page| (page.len(), page));
+        let all = std::iter::once((names_max, path.to_vec())).chain(indexes);
+        all.filter_map(|(names_max, path)| Self::of(path, names_max, rules, asked)).collect()
+    }
+}
+
+impl<'a> CgiRequestParts<'a> {
+    fn of(
+        request: &Request<'_>,
+        asking: &Asking<'_>,
+        cgi: Option<&'a Arc<Cgi>>,
+        script: Option<&[u8]>,
+        asked: Asked<'_>,
+    ) -> Result<Self, Status> {
+        let mut decoded = Vec::new();
+        let path =
+            path::decode_for_program(request.target.path, &mut decoded).map_err(|error| error.status())?;
+        let (path, names_max) = match script {
+            Some(script) => (script, script.len()),
+            None => (path.bytes, path.names_max()),
+        };
+        let cgi = cgi.ok_or(Status::NotFound)?;
+        let host = asking.host.host();
+        Ok(Self {
+            cgi,
+            site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),
+            candidates: ProgramCandidate::all(path, names_max, host.rules, asked),
+        })
+    }
+}

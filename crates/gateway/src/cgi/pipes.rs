@@ -1,0 +1,155 @@
+//! A program's descriptors: content as a file, output and error output as pipes.
+//!
+//! The gateway has already collected the content (`gateway`). So the content is in a file, and a
+//! program that ignores the content blocks nothing. Only this core reads the pipes, so output waits
+//! only for the program.
+
+use crate::parts::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble};
+use bytes::Bytes;
+use rustix::{
+    fs::{MemfdFlags, OFlags, SeekFrom, memfd_create, seek},
+    io::Errno,
+    pipe::{PipeFlags, pipe_with},
+};
+use std::{
+    fs::File,
+    future::poll_fn,
+    io::{self, Write as _},
+    os::fd::OwnedFd,
+    pin::pin,
+    task::Poll,
+};
+use vermeil::Source;
+use vermeil_spawn::Stdio;
+
+/// Buffer space for output: the default size of a pipe.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Minimum buffer space for another read. Most answers leave more, and reading their end needs
+/// none. A full pipe of 64 KiB takes four reads at most.
+const ROOM_BYTES_MIN: usize = 16 * 1024;
+
+/// Bytes of error output that are read at once, because error output is usually empty or a single
+/// line.
+const ERROR_BYTES: usize = 4096;
+
+/// The server's ends of a program's pipes.
+pub(super) struct ProgramPipes {
+    stdout: Pipe,
+    /// `None` once the error output has ended.
+    stderr: Option<Pipe>,
+}
+
+/// The read end of a pipe.
+struct Pipe {
+    end: OwnedFd,
+    source: Source,
+}
+
+/// Makes a program's descriptors for `content`, and the server's ends. `null` is `/dev/null`.
+pub(super) fn open(content: &RequestBody, null: &File) -> io::Result<(Stdio, ProgramPipes)> {
+    let stdin = match content {
+        RequestBody::None => null.try_clone()?.into(),
+        RequestBody::Memory(bytes, _) => in_memory(bytes)?,
+        RequestBody::Spooled(spool) => {
+            let file = spool.reopen()?;
+            seek(&file, SeekFrom::Start(0))?;
+            file
+        }
+    };
+    let (stdout, our_stdout) = pipe()?;
+    let (stderr, our_stderr) = pipe()?;
+    Ok((Stdio { stdin, stdout, stderr }, ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr) }))
+}
+
+/// A file without a name that holds these bytes, to be read from the start.
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("content", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    seek(&file, SeekFrom::Start(0))?;
+    Ok(file.into())
+}
+
+/// Returns the write end, which blocks as programs expect, and the nonblocking read end.
+fn pipe() -> io::Result<(OwnedFd, Pipe)> {
+    let (end, written) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&end, OFlags::NONBLOCK)?;
+    let source = Source::new(end.try_clone()?)?;
+    Ok((written, Pipe { end, source }))
+}
+
+impl Pipe {
+    /// Appends available output to `into`. Returns 0 at the end, and `WouldBlock` if there is no
+    /// output yet.
+    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        if into.spare_capacity_mut().len() < ROOM_BYTES_MIN {
+            into.reserve(READ_BYTES);
+        }
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::read(&self.end, rustix::buffer::spare_capacity(into)));
+        Ok(read?)
+    }
+
+    /// Like [`Pipe::read`], into a small buffer.
+    fn read_some(&self, into: &mut [u8; ERROR_BYTES]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.end, &mut into[..]))?)
+    }
+}
+
+impl ProgramPipes {
+    /// Reads available error output. Returns whether there was any.
+    fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
+        let mut took = false;
+        let mut said = [0; ERROR_BYTES];
+        while let Some(stderr) = &self.stderr {
+            match stderr.read_some(&mut said) {
+                Ok(0) => self.stderr = None,
+                Ok(bytes) => {
+                    errors.push(&said[..bytes]);
+                    took = true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(took)
+    }
+
+    /// Waits until either pipe is readable or has ended.
+    async fn readable(&self) -> io::Result<()> {
+        let mut stdout = pin!(self.stdout.source.readable());
+        let Some(stderr) = &self.stderr else { return stdout.await };
+        let mut stderr = pin!(stderr.source.readable());
+        poll_fn(|context| match stdout.as_mut().poll(context) {
+            Poll::Ready(ready) => Poll::Ready(ready),
+            Poll::Pending => stderr.as_mut().poll(context),
+        })
+        .await
+    }
+
+    /// Waits for output and appends it. Returns 0 at the end. Dropping the future loses nothing.
+    pub(super) async fn read(&mut self, output: &mut Vec<u8>, errors: &mut ErrorLines) -> io::Result<usize> {
+        loop {
+            match self.stdout.read(output) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(0) => {
+                    self.take_errors(errors)?;
+                    return Ok(0);
+                }
+                read => return read,
+            }
+            if !self.take_errors(errors)? {
+                self.readable().await?;
+            }
+        }
+    }
+}
+
+/// A writer for content that the program already has.
+pub(super) struct AllWritten;
+
+impl ProgramWriter for AllWritten {
+    async fn write(&mut self, piece: Bytes, _: Last) -> Result<(), Trouble> {
+        if piece.is_empty() { Ok(()) } else { Err(io::Error::from(Errno::INVAL).into()) }
+    }
+}

@@ -1,0 +1,275 @@
+//! A request to a CGI program: content, turn, process and exchange.
+//!
+//! The server kills a program and its process group when the client goes, when a timeout expires,
+//! or when the answer is invalid, because further work of the program would be useless. After a
+//! complete answer the program may continue within the time limit. Tested through the binary
+//! (`crates/cli/tests/e2e/cgi.rs`).
+
+use super::{
+    Cgi, CgiSite, Nph, nph,
+    pipes::{self, AllWritten, ProgramPipes},
+    spawning::SpawnedProgram as Process,
+};
+use crate::parts::{
+    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
+    ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
+};
+use std::{
+    ffi::OsStr,
+    future::poll_fn,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+use vermeil::Sleep;
+use vermeil_exchange::{AnswerHead, Lost};
+use vermeil_http::{
+    Request,
+    gateway::{BadHead, ClientLink, Invocation, ScriptPaths},
+};
+use vermeil_routing::turns::{HostTurn, WaitingFull};
+use vermeil_spawn::{Directory, ProgramEnd, ProgramExit, ProgramRequest as SpawnRequest};
+
+/// The default search path of programs.
+const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// How long the server waits for a program's end after the end of the output. Usually both come
+/// within a millisecond. A program that closes the output and continues counts as having answered.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The context of a request.
+pub(super) struct CgiRun<'a> {
+    pub cgi: &'a Arc<Cgi>,
+    pub site: &'a CgiSite,
+    pub request: &'a Request<'a>,
+    pub asking: &'a Asking<'a>,
+    pub program: &'a FoundProgram,
+    pub head: AnswerHead,
+}
+
+impl CgiRun<'_> {
+    /// Runs the program and answers the request.
+    pub(super) async fn run(&self, connection: &mut impl GatewayClient) -> Result<Relayed, Broken> {
+        let options = self.asking.options;
+        let content = collect(connection, self.asking.content, options, self.asking.spools).await?;
+        let link = connection.link().map_err(|_gone| Failure::Client(Lost::Peer))?;
+        let asked = Instant::now();
+        let turn = self.turn(connection, options.timeouts.queue).await?;
+        let began = Instant::now();
+        self.cgi.waited(began - asked);
+        let (process, mut output) = self.start(&content, &link, turn)?;
+        if self.is_nph() {
+            connection.note_raw();
+            // The relay does not parse this output. After a part is sent, no error answer is
+            // possible, so wait for the start first.
+            started(connection, &process, options.timeouts.connect).await?;
+        }
+        let mut errors = ErrorLines::new(self.asking.errors.clone(), "cgi", self.asking.name);
+        let result = self.exchange(connection, &process, &mut output, &mut errors).await;
+        // Logs the rest of the error output before any later output of the program.
+        drop(errors);
+        self.cgi.ran(began.elapsed());
+        match result {
+            Ok(relayed) => {
+                process.let_go();
+                Ok(relayed)
+            }
+            Err(broken) => {
+                let patience = options.timeouts.connect;
+                Err(explained(broken, &process, patience, self.time_limit()).await)
+            }
+        }
+    }
+
+    /// How long the program may run.
+    fn time_limit(&self) -> Duration {
+        self.site.programs.time_limit.unwrap_or(self.cgi.options.time_limit)
+    }
+
+    /// Waits for a turn, until the timeout expires or the client goes.
+    async fn turn(
+        &self,
+        connection: &mut impl GatewayClient,
+        patience: Duration,
+    ) -> Result<HostTurn, Failure> {
+        let mut waiting = pin!(self.cgi.turns.clone().turn(self.site.number));
+        let full = |full: WaitingFull| Failure::QueueFull(full.waiting);
+        // Usually there is a turn at once, and no timer is needed.
+        let first = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await;
+        if let Poll::Ready(turn) = first {
+            return turn.map_err(full);
+        }
+        let watched = poll_fn(|context| {
+            if let Poll::Ready(turn) = waiting.as_mut().poll(context) {
+                return Poll::Ready(turn.map_err(full));
+            }
+            connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+        });
+        let mut limit = Sleep::unset();
+        limit.set(patience);
+        limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)))
+    }
+
+    fn start(
+        &self,
+        content: &RequestBody,
+        link: &ClientLink,
+        turn: HostTurn,
+    ) -> Result<(Process, ProgramPipes), Failure> {
+        let Self { cgi, site, program, .. } = self;
+        let file = Path::new(OsStr::from_bytes(&program.script[1..]));
+        let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
+        if !self.is_nph() {
+            request.untold();
+        }
+        let programs = &site.programs;
+        request.time_limit(self.time_limit());
+        match &programs.directory {
+            None => {}
+            Some(directory) if directory.as_os_str().is_empty() => drop(request.directory(Directory::Root)),
+            Some(directory) => drop(request.directory(Directory::Below(directory))),
+        }
+        if !programs.environment.iter().any(|(name, _)| name == "PATH") {
+            request.variable(b"PATH", SEARCH_PATH);
+        }
+        for (name, value) in &programs.environment {
+            request.variable(name.as_bytes(), value.as_bytes());
+        }
+        request.variable(b"UNIQUE_ID", &self.asking.name.digits());
+        let invocation = Invocation {
+            request: self.request,
+            script: ScriptPaths {
+                name: &program.script,
+                filename: &[&*site.root, &*program.script].concat(),
+                path_info: &program.path_info,
+                document_root: &site.root,
+            },
+            uri: self.asking.uri,
+            link,
+            content_length: content.bytes(),
+            user: self.asking.user,
+            software: "vermeil",
+        };
+        invocation.variables(|name, value| {
+            request.variable(name, value);
+        });
+        let (stdio, output) = pipes::open(content, &cgi.null).map_err(Failure::Pipes)?;
+        let process = Process::ask(request, stdio, turn).map_err(Failure::Start)?;
+        Ok((process, output))
+    }
+
+    fn is_nph(&self) -> bool {
+        self.cgi.options.nph == Nph::Allowed && nph::is_one(&self.program.script)
+    }
+
+    async fn exchange(
+        &self,
+        connection: &mut impl GatewayClient,
+        process: &Process,
+        output: &mut ProgramPipes,
+        errors: &mut ErrorLines,
+    ) -> Result<Relayed, Broken> {
+        let options = self.asking.options;
+        if self.is_nph() {
+            return nph::relay(connection, output, errors, options.timeouts.answer).await;
+        }
+        let exchange = ExchangeParameters {
+            head: self.head,
+            coding: connection.with_core(|core| AllowedCoding::of(core.hosts, self.request, self.head)),
+            // The program has the content already.
+            content: &RequestBody::None,
+            head_limits: options.head,
+            timeouts: options.timeouts,
+            notices: self.asking.errors.notices(),
+        };
+        let mut output = ProgramOutput { output, process, end: None };
+        relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
+    }
+}
+
+/// Output of a program. The output of a killed program is incomplete, so a truncated answer must
+/// not pass for a whole answer.
+struct ProgramOutput<'a> {
+    output: &'a mut ProgramPipes,
+    process: &'a Process,
+    /// Set when the output has ended.
+    end: Option<Sleep>,
+}
+
+impl ProgramReader for ProgramOutput<'_> {
+    async fn read(
+        &mut self,
+        output: &mut ResponseBuffer,
+        errors: &mut ErrorLines,
+    ) -> Result<ProgramRead, Trouble> {
+        if self.end.is_none() {
+            if self.output.read(output.end(), errors).await? > 0 {
+                return Ok(ProgramRead::Some);
+            }
+            let mut limit = Sleep::unset();
+            limit.set(END_PATIENCE);
+            self.end = Some(limit);
+        }
+        let limit = self.end.as_mut().expect("set above");
+        match limit.limit(self.process.ended()).await {
+            Ok(Some(ProgramExit { end: ProgramEnd::Code(_), .. })) | Err(_) => Ok(ProgramRead::End),
+            Ok(_) => Err(Trouble::Ended),
+        }
+    }
+
+    /// A pipe has no record boundaries.
+    fn is_amid(&self) -> bool {
+        false
+    }
+}
+
+/// Waits until the program runs, the timeout expires or the client goes.
+async fn started(
+    connection: &mut impl GatewayClient,
+    process: &Process,
+    patience: Duration,
+) -> Result<(), Failure> {
+    let mut starting = pin!(process.started());
+    let watched = poll_fn(|context| {
+        if let Poll::Ready(started) = starting.as_mut().poll(context) {
+            return Poll::Ready(started.map_err(Failure::Start));
+        }
+        connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
+    });
+    let mut limit = Sleep::unset();
+    limit.set(patience);
+    limit.limit(watched).await.unwrap_or(Err(Failure::StartLate(patience)))
+}
+
+/// Replaces the failure by the program's way of ending, because a truncated output explains little.
+/// If the spawner died before the start of the program, the reason comes from the next spawner.
+async fn explained(
+    mut broken: Broken,
+    process: &Process,
+    patience: Duration,
+    time_limit: Duration,
+) -> Broken {
+    let is_short = matches!(
+        broken.failure,
+        Failure::BadHead(BadHead::Truncated) | Failure::Program(Trouble::Ended | Trouble::Connection(_))
+    );
+    if !is_short {
+        return broken;
+    }
+    let mut limit = Sleep::unset();
+    limit.set(patience);
+    match limit.limit(process.ended()).await {
+        Ok(Some(exit)) => match exit.end {
+            ProgramEnd::Late => broken.failure = Failure::Late(time_limit),
+            ProgramEnd::Code(0) => {}
+            end @ (ProgramEnd::Code(_) | ProgramEnd::Signal(_)) => broken.failure = Failure::Exited(end),
+        },
+        Ok(None) => broken.failure = Failure::Start(process.failure()),
+        // The program continues after the end of its output.
+        Err(_) => {}
+    }
+    broken
+}

@@ -1,0 +1,233 @@
+//! The programs of a core: the channel to the spawner, and the tasks that wait for events of the
+//! spawner.
+//!
+//! When the task drops a program, the program is killed unless it was let go. A program holds the
+//! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
+//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    future::poll_fn,
+    io,
+    os::fd::OwnedFd,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+use vermeil::Source;
+use vermeil_log::{NoticeKind, Notices};
+use vermeil_routing::turns::HostTurn;
+use vermeil_spawn::{Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SpawnError, Stdio};
+
+thread_local! {
+    static SPAWNING: RefCell<Option<Spawning>> = const { RefCell::new(None) };
+}
+
+/// A core's connection to the spawner.
+struct Spawning {
+    channel: Channel,
+    slots: HashMap<JobId, SpawnSlot>,
+    notices: Arc<Notices>,
+}
+
+/// A requested program.
+struct SpawnSlot {
+    state: SpawningState,
+    waker: Option<Waker>,
+    /// Whether a task waits for the program or uses the output.
+    is_awaited: bool,
+    _turn: HostTurn,
+}
+
+enum SpawningState {
+    Asked,
+    Running,
+    Ended(ProgramExit),
+    /// The error is `None` once a task has taken it.
+    Failed(Option<SpawnError>),
+}
+
+impl Spawning {
+    /// Requests a program.
+    fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<JobId, SpawnError> {
+        let job = self.channel.spawn(request, stdio)?;
+        let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
+        self.slots.insert(job, slot);
+        Ok(job)
+    }
+
+    /// Handles the spawner's events.
+    fn take_events(&mut self) {
+        loop {
+            match self.channel.receive() {
+                Ok(Some(event)) => self.take(event),
+                Ok(None) => break,
+                Err(error) => {
+                    self.notices
+                        .say(NoticeKind::SpawnerTrouble, format_args!("hearing the spawner: {error}"));
+                    break;
+                }
+            }
+        }
+        if self.channel.is_gone() {
+            let line = format_args!("{}; CGI programs get 503 until then", SpawnError::Gone);
+            self.notices.say(NoticeKind::SpawnerTrouble, line);
+        }
+    }
+
+    fn take(&mut self, event: ProgramEvent) {
+        let (job, state) = match event {
+            ProgramEvent::Started { job, .. } => (job, SpawningState::Running),
+            ProgramEvent::Exited { job, exit } => (job, SpawningState::Ended(exit)),
+            ProgramEvent::Failed { job, error } => {
+                if matches!(error, SpawnError::Lost | SpawnError::Gone) {
+                    self.notices.say(NoticeKind::SpawnerTrouble, format_args!("{error}"));
+                }
+                (job, SpawningState::Failed(Some(error)))
+            }
+        };
+        let Some(slot) = self.slots.get_mut(&job) else { return };
+        let is_over = !matches!(state, SpawningState::Running);
+        if is_over && !slot.is_awaited {
+            self.slots.remove(&job);
+            return;
+        }
+        slot.state = state;
+        if let Some(waker) = slot.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The task of `job` has gone. `fate` says whether the program must end.
+    fn leave(&mut self, job: JobId, fate: ProgramFate) {
+        let Some(slot) = self.slots.get_mut(&job) else { return };
+        match (&slot.state, fate) {
+            (SpawningState::Ended(_) | SpawningState::Failed(_), _) => {
+                self.slots.remove(&job);
+            }
+            (SpawningState::Asked | SpawningState::Running, ProgramFate::LetGo) => slot.is_awaited = false,
+            (SpawningState::Asked | SpawningState::Running, ProgramFate::Kill) => {
+                slot.is_awaited = false;
+                self.channel.kill(job);
+                // The request may have been withdrawn, which is reported at once.
+                self.take_events();
+            }
+        }
+    }
+}
+
+/// The treatment of a program without a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProgramFate {
+    Kill,
+    LetGo,
+}
+
+/// Makes CGI available on this core, by the core's own channel to the spawner. Returns the
+/// readiness of the channel, for [`watch`].
+///
+/// # Errors
+/// Out of descriptors.
+pub fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
+    let readiness = channel.readiness()?;
+    SPAWNING.set(Some(Spawning { channel, slots: HashMap::new(), notices }));
+    Ok(readiness)
+}
+
+/// Handles the spawner's events on this core until the spawner is gone.
+pub async fn watch(readiness: Source) {
+    while readiness.readable().await.is_ok() {
+        let is_gone = with(|spawning| {
+            spawning.take_events();
+            spawning.channel.is_gone()
+        });
+        if is_gone {
+            return;
+        }
+    }
+}
+
+fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {
+    SPAWNING.with_borrow_mut(|spawning| f(spawning.as_mut().expect("there are programs")))
+}
+
+/// A requested program. Dropping this value kills the program and its process group.
+pub(super) struct SpawnedProgram {
+    job: JobId,
+    fate: ProgramFate,
+}
+
+impl SpawnedProgram {
+    /// Requests a program. The slot holds `turn` until the program has ended.
+    pub(super) fn ask(request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<Self, SpawnError> {
+        with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: ProgramFate::Kill })
+    }
+
+    /// Waits until the program runs. Call this function only if the request asks for the start
+    /// event.
+    pub(super) async fn started(&self) -> Result<(), SpawnError> {
+        self.when(|state| match state {
+            SpawningState::Asked => None,
+            SpawningState::Running | SpawningState::Ended(_) => Some(Ok(())),
+            SpawningState::Failed(error) => Some(Err(why(error))),
+        })
+        .await
+    }
+
+    /// Why the program's exit status is unknown.
+    pub(super) fn failure(&self) -> SpawnError {
+        with(|spawning| match spawning.slots.get_mut(&self.job).map(|slot| &mut slot.state) {
+            Some(SpawningState::Failed(error)) => why(error),
+            _ => SpawnError::Lost,
+        })
+    }
+
+    /// Waits until the program has ended. Returns `None` if the exit status will never be known.
+    pub(super) async fn ended(&self) -> Option<ProgramExit> {
+        self.when(|state| match state {
+            SpawningState::Asked | SpawningState::Running => None,
+            SpawningState::Ended(exit) => Some(Some(*exit)),
+            SpawningState::Failed(_) => Some(None),
+        })
+        .await
+    }
+
+    /// Lets the program continue within the time limit.
+    pub(super) fn let_go(mut self) {
+        self.fate = ProgramFate::LetGo;
+    }
+
+    async fn when<R>(&self, mut look: impl FnMut(&mut SpawningState) -> Option<R>) -> R {
+        poll_fn(|context| {
+            with(|spawning| {
+                let slot = spawning.slots.get_mut(&self.job).expect("it is kept as long as it is awaited");
+                match look(&mut slot.state) {
+                    Some(result) => Poll::Ready(result),
+                    None => {
+                        slot.waker = Some(context.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            })
+        })
+        .await
+    }
+}
+
+fn why(error: &mut Option<SpawnError>) -> SpawnError {
+    error.take().unwrap_or(SpawnError::Lost)
+}
+
+impl Drop for SpawnedProgram {
+    fn drop(&mut self) {
+        let (job, fate) = (self.job, self.fate);
+        // The core may have gone.
+        let _ = SPAWNING.try_with(|cell| {
+            if let Ok(mut spawning) = cell.try_borrow_mut()
+                && let Some(spawning) = spawning.as_mut()
+            {
+                spawning.leave(job, fate);
+            }
+        });
+    }
+}

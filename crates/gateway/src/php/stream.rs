@@ -1,0 +1,198 @@
+//! A connection to a FastCGI application, and a request on it.
+//!
+//! The request is sent as parameters with short content behind them; longer content follows in
+//! pieces as the application reads. The answer is read through `vermeil_fastcgi::Response`. A
+//! connection is reused only if the last answer ended cleanly and no byte followed. Each request
+//! has another number, so that late output is not mistaken for an answer.
+
+use super::{
+    addresses::PoolAddresses,
+    unframe::{make_room, unframe},
+};
+use crate::parts::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    io, mem,
+    path::{Path, PathBuf},
+    task::Poll,
+    time::Duration,
+};
+use vermeil::{DriverOptions, More, TcpStream};
+use vermeil_exchange::COPY_BYTES_MAX;
+use vermeil_fastcgi::{
+    FastcgiResponse, RequestId,
+    limits::CONTENT_BYTES_MAX,
+    request::{self, Params, RequestPersistence},
+};
+
+/// Length from which a receive counts as part of a long answer: a full receive buffer of the
+/// driver.
+const LONG_BYTES: usize = DriverOptions::RECV_BUFFER_BYTES as usize;
+
+/// Where an application listens.
+#[derive(Debug)]
+pub enum ApplicationAddress {
+    Unix(PathBuf),
+    Tcp(PoolAddresses),
+}
+
+impl std::fmt::Display for ApplicationAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", Path::display(path)),
+            Self::Tcp(addresses) => addresses.fmt(f),
+        }
+    }
+}
+
+/// A connection, between requests.
+#[derive(Debug)]
+pub(super) struct PhpConnection {
+    stream: TcpStream,
+    id: RequestId,
+    /// Received and unread bytes. After a long answer the buffer has room for another.
+    buffer: Vec<u8>,
+    /// Whether the last answer ended so that another request may follow.
+    is_clean: bool,
+}
+
+impl PhpConnection {
+    /// Connects. An address that is silent for its part of `patience` is passed over; the caller
+    /// limits the whole.
+    pub(super) async fn open(address: &ApplicationAddress, patience: Duration) -> io::Result<Self> {
+        let stream = match address {
+            ApplicationAddress::Unix(path) => TcpStream::connect_unix(path).await?,
+            ApplicationAddress::Tcp(addresses) => addresses.connect(patience).await?,
+        };
+        Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
+    }
+
+    /// Whether the connection is reusable: the last answer ended cleanly, and neither bytes nor an
+    /// end of stream have come since.
+    pub(super) async fn is_alive(&mut self) -> bool {
+        let Self { stream, buffer, is_clean, .. } = self;
+        // A poll would also be pending on another core, and with a spent budget.
+        let is_here = stream.move_here().await.is_ok();
+        *is_clean && is_here && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None))
+    }
+
+    /// Whether the connection may be kept: the last request was sent whole, and the answer ended
+    /// cleanly.
+    pub(super) async fn may_be_kept(&self) -> bool {
+        // An application may answer before reading the whole request. After half a record the
+        // application could not parse another request.
+        self.is_clean && self.buffer.is_empty() && self.is_sent().await
+    }
+
+    /// Whether the last send is complete.
+    async fn is_sent(&self) -> bool {
+        let mut sent = std::pin::pin!(self.stream.sent());
+        poll_fn(|context| Poll::Ready(matches!(sent.as_mut().poll(context), Poll::Ready(Ok(_))))).await
+    }
+
+    /// Begins a request, and returns its writer and reader. `put` writes the parameters.
+    pub(super) fn begin(
+        &mut self,
+        persistence: RequestPersistence,
+        put: impl FnOnce(&mut Params<'_>),
+    ) -> (RequestWriter<'_>, ResponseReader<'_>) {
+        self.id = self.id.next();
+        self.is_clean = false;
+        let mut first = Vec::with_capacity(2048);
+        request::begin(&mut first, self.id, persistence);
+        let mut params = Params::new(&mut first, self.id);
+        put(&mut params);
+        params.finish();
+        let Self { stream, id, buffer, is_clean } = self;
+        let writer = RequestWriter { stream, id: *id, first };
+        (writer, ResponseReader { stream, buffer, response: FastcgiResponse::new(*id), is_clean })
+    }
+
+    /// Tells the application to abandon the answer, if that is possible without waiting.
+    pub(super) async fn abort(self) {
+        let mut record = Vec::new();
+        request::abort(&mut record, self.id);
+        // Another send would split a send that is under way.
+        if self.is_sent().await && self.stream.send(record, Bytes::new(), More::No).is_ok() {
+            let mut taken = std::pin::pin!(self.stream.sent());
+            poll_fn(|context| Poll::Ready(taken.as_mut().poll(context).is_ready())).await;
+        }
+    }
+}
+
+/// Writes a request to the application.
+pub(super) struct RequestWriter<'a> {
+    stream: &'a TcpStream,
+    id: RequestId,
+    /// Begin record and parameters, until sent.
+    first: Vec<u8>,
+}
+
+impl RequestWriter<'_> {
+    /// Waits for the previous send, then sends. The last send is not awaited, because waiting costs
+    /// a system call and the answer shows whether the send succeeded.
+    async fn send(&mut self, head: Vec<u8>, body: Bytes) -> io::Result<()> {
+        self.stream.sent().await?;
+        self.stream.send(head, body, More::No)
+    }
+}
+
+impl ProgramWriter for RequestWriter<'_> {
+    async fn write(&mut self, mut piece: Bytes, last: Last) -> Result<(), Trouble> {
+        let mut head = mem::take(&mut self.first);
+        loop {
+            let record = piece.split_to(piece.len().min(CONTENT_BYTES_MAX));
+            let ends = last == Last::Yes && piece.is_empty();
+            if record.len() <= COPY_BYTES_MAX {
+                request::stdin(&mut head, self.id, &record);
+            } else {
+                request::stdin_header(&mut head, self.id, record.len());
+                self.send(mem::take(&mut head), record).await?;
+            }
+            if ends {
+                request::end_stdin(&mut head, self.id);
+            }
+            if piece.is_empty() {
+                break;
+            }
+        }
+        if !head.is_empty() {
+            self.send(head, Bytes::new()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the answer of the application.
+pub(super) struct ResponseReader<'a> {
+    stream: &'a TcpStream,
+    buffer: &'a mut Vec<u8>,
+    response: FastcgiResponse,
+    is_clean: &'a mut bool,
+}
+
+impl ProgramReader for ResponseReader<'_> {
+    async fn read(
+        &mut self,
+        output: &mut ResponseBuffer,
+        errors: &mut ErrorLines,
+    ) -> Result<ProgramRead, Trouble> {
+        loop {
+            let read = unframe(&mut self.response, self.buffer, output, errors)?;
+            *self.is_clean = self.response.is_over();
+            if let Some(read) = read {
+                return Ok(read);
+            }
+            match self.stream.recv(self.buffer).await? {
+                0 => return Err(Trouble::Ended),
+                LONG_BYTES.. => make_room(self.buffer),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_amid(&self) -> bool {
+        !(self.response.is_between_records() && self.buffer.is_empty())
+    }
+}
