@@ -61,7 +61,7 @@ used. So the slow server's weight is *r* times lower if the fast server is idle 
 requests and any other servers of HAProxy. The first seconds, and by agents the first minute, do not count, because \
 the weights settle then.";
 
-/// The rule for weights (`crates/server/src/balancers/weight.rs`): the idle share of a server's
+/// The rule for weights (`crates/ops/src/balancers/weight.rs`): the idle share of a server's
 /// time below which the server lowers its weight, and the smallest weight, as a fraction of the
 /// full weight.
 const SPARE: f64 = 0.2;

@@ -26,10 +26,7 @@ use tls::TlsArgs;
 use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
 use vermeil_files::TypeOf;
 use vermeil_log::LogTarget;
-use vermeil_server::{
-    Assigned, ServeError, ServerEnded,
-    supervise::{InstanceProgram, supervise},
-};
+use vermeil_server::{Assigned, InstanceProgram, ServeError, ServerEnded, supervise};
 use vermeil_settings::{ControlTarget, TakeOver, User};
 use vermeil_topology::{CoreSelection, InstanceSelection};
 

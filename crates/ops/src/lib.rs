@@ -5,11 +5,14 @@
 //! of a status and their forms. [`handover`] gives the sockets of a server to the next server.
 //! [`messages`] travel between the processes of a server, with descriptors: the [`broker`] opens
 //! logs and addresses for a server in the [`sandbox`], and the [`key_reader`] opens private keys.
+//! [`opening`] has the first steps of a start, and [`reload`] the parts of a reload that a server
+//! and a supervisor share. [`balancers`] reports to balancers in front of the server.
 //! [`privileges`] gives up the rights of the superuser. [`signals`] ask for the end, [`notify`]
 //! tells the service manager, and [`affinity_watch`] follows the cpus that the process may use.
 //! Must never know requests.
 
 pub mod affinity_watch;
+pub mod balancers;
 pub mod broker;
 pub mod control;
 pub mod control_client;
@@ -18,7 +21,9 @@ pub mod handover;
 pub mod key_reader;
 pub mod messages;
 pub mod notify;
+pub mod opening;
 pub mod privileges;
+pub mod reload;
 pub mod sandbox;
 pub mod signals;
 pub mod status;

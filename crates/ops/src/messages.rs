@@ -2,7 +2,8 @@
 //! its instances, and between two servers during a takeover.
 //!
 //! A message arrives whole or not at all, and the receiver notices when the other end closes.
-//! Leaves out the content of the messages (`instance/ipc.rs`, `handover/`). Tested there.
+//! Leaves out the content of the messages (`handover/`, and those between supervisor and instance).
+//! Tested there.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -1,6 +1,6 @@
 //! The signals that a server obeys, and the signal that a server sends to itself.
 //!
-//! Leaves out the reactions: `serve.rs`, `supervise/mod.rs`. Tested through the binary.
+//! Leaves out the reactions. Tested through the binary.
 
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::{

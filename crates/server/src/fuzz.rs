@@ -15,5 +15,5 @@ pub fn take_over(bytes: &[u8]) -> bool {
 
 /// Whether the bytes are a message of a server to its broker, or of an instance to its supervisor.
 pub fn orders(bytes: &[u8]) -> bool {
-    vermeil_ops::broker::is_order(bytes) || crate::instance::ipc::is_answer(bytes)
+    vermeil_ops::broker::is_order(bytes) || vermeil_instances::is_answer(bytes)
 }

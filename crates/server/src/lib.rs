@@ -8,13 +8,13 @@
 //! job.
 //!
 //! Programs answer in [`vermeil_gateway`], over the trait that `connection` implements. The modules
-//! form layers, and no two modules import each other: `serve` and [`supervise`] know all.
+//! form layers, and no two modules import each other: `serve` knows all. With several
+//! instances, [`vermeil_instances`] has the supervisor.
 
 mod accept;
 mod admission;
 mod alias;
 mod answer;
-mod balancers;
 mod calls;
 pub mod check;
 mod client_stream;
@@ -31,8 +31,9 @@ mod descriptors;
 pub mod fuzz;
 mod handshake;
 mod https;
-mod instance;
 mod load_board;
+mod measuring;
+mod obeying;
 mod pages;
 mod reload;
 mod request_loop;
@@ -40,13 +41,13 @@ mod serve;
 mod server;
 mod stall_rescue;
 mod status;
-pub mod supervise;
 mod tls;
 mod trace;
 mod try_files;
 
 pub use descriptors::raise_descriptor_limit;
-pub use instance::Assigned;
-pub use serve::{ServeError, ServerEnded, serve, serve_assigned};
+pub use serve::{ServeError, serve, serve_assigned, supervise};
 pub use vermeil::IoChoice;
+pub use vermeil_instances::{Assigned, InstanceProgram};
+pub use vermeil_ops::opening::ServerEnded;
 pub use vermeil_ops::privileges::PrivilegeError;

@@ -21,79 +21,28 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::Handle;
-use vermeil_accept::{
-    balance::Balancing,
-    listen::{ListenError, listen_on},
-    listening::Listening,
-};
+use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
-use vermeil_config::{ConfigError, ServeOptions, Surroundings, keys_that_differ};
-use vermeil_files::{SiteError, StoreOptions};
+use vermeil_config::{ServeOptions, Surroundings, keys_that_differ};
+use vermeil_files::StoreOptions;
 use vermeil_gateway::programs::{ProgramsShared, ReviseError, Revision};
 use vermeil_io::CacheOnly;
-use vermeil_log::{Log, LogCounts, LogError, Notices, operator_log::log_line};
+use vermeil_log::{Log, LogCounts, Notices, operator_log::log_line};
 use vermeil_ops::{
     broker::{Broker, NewAddress},
     control::Overseer,
     control_client::StatusForm,
     handover::Handing,
+    reload::{ReloadError, added, refuse_mode_of_passed, say_kept},
     signals,
     status::ServerStatus,
 };
 use vermeil_routing::hosts::Folder;
 use vermeil_tls::Tickets;
-use vermeil_topology::CpuId;
 
 /// Maximum age of a status that is served as a page. The limit bounds the cost of a client that
 /// loads the page in a loop to one collection per second.
 const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
-
-/// Why a reload was refused. The server continues as before.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReloadError {
-    /// The server has no configuration file.
-    #[error("it was started from a command line; only a server with --config FILE can be reloaded")]
-    NoFile,
-    /// The server is about to end.
-    #[error("it is stopping")]
-    Stopping,
-    /// Another process is taking over, with the present configuration.
-    #[error("another process is taking over; have that one read the configuration")]
-    HandingOver,
-    /// The programs cannot run as the new configuration says.
-    #[error(transparent)]
-    Programs(#[from] ReviseError),
-    /// An instance refuses the configuration, or does not answer.
-    #[error("{0}")]
-    Instance(String),
-    /// The configuration file.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The topology of the machine.
-    #[error(transparent)]
-    Machine(#[from] vermeil_topology::TopologyError),
-    /// Certificates.
-    #[error("{0}")]
-    Certificates(String),
-    /// A new address.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The mode of a socket of the service manager.
-    #[error(
-        "the service manager passed {0} and decides about its mode: write the former mode {1:04o} again, and change \
-         SocketMode= in the socket unit"
-    )]
-    PassedMode(ListenAddr, u32),
-    /// A new address, which the broker opens.
-    #[error("{0}")]
-    Broker(io::Error),
-    /// The folder of the default host.
-    #[error(transparent)]
-    Site(#[from] SiteError),
-    /// The new log.
-    #[error(transparent)]
-    Log(#[from] LogError),
-}
 
 /// A running server, as the threads of the signals and of the control socket see it.
 pub(crate) struct RunningServer {
@@ -294,7 +243,7 @@ impl RunningServer {
     ) -> Result<PreparedReload, ReloadError> {
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
-            sites.open(&folder, CacheOnly::No)?;
+            sites.open(&folder, CacheOnly::No).map_err(|why| ReloadError::Part(Box::new(why)))?;
         }
         let troubles =
             ServerTls::troubles(present.server.tls.as_ref(), &options, &self.tickets, &self.handle);
@@ -311,9 +260,9 @@ impl RunningServer {
         };
         let hosts = &options.hosts;
         let programs = match &self.programs {
-            Some(programs) => Some(programs.revise(old, &options)?),
+            Some(programs) => Some(programs.revise(old, &options).map_err(of_programs)?),
             // Without a spawner, the server would send programs as files.
-            None if hosts.have_php() || hosts.have_cgi() => return Err(ReviseError::NoSpawner.into()),
+            None if hosts.have_php() || hosts.have_cgi() => return Err(of_programs(ReviseError::NoSpawner)),
             None => None,
         };
         Ok(PreparedReload { options, added, log, programs })
@@ -421,48 +370,17 @@ impl StatusPage for RunningServer {
     }
 }
 
-/// Refuses another mode for a unix socket that the service manager passed, because the server would
-/// put a socket of its own in the place of the manager's.
-pub(crate) fn refuse_mode_of_passed(
-    bound: &[(ListenAddr, ListenAddr)],
-    new: &ServeOptions,
-) -> Result<(), ReloadError> {
-    let passed = bound.iter().filter_map(|(asked, bound)| {
-        let is_passed = bound.unix().is_some_and(|unix| unix.file().is_none());
-        Some((asked, asked.unix()?)).filter(|_| is_passed)
-    });
-    for (asked, unix) in passed {
-        if new.listen.iter().any(|addr| addr.is_at(asked) && addr != asked) {
-            return Err(ReloadError::PassedMode(*asked, unix.mode()));
-        }
-    }
-    Ok(())
-}
-
-/// Opens the addresses that `new` has and `old` lacks.
-///
-/// # Errors
-/// The server cannot listen on one of them. Then it opens none.
-pub(crate) fn listen_on_added(
-    old: &[ListenAddr],
-    new: &ServeOptions,
-    cpus: &[CpuId],
-    balancing: &Balancing,
-) -> Result<Vec<Listening>, ListenError> {
-    let added = added(old, new);
-    listen_on(&added, cpus, balancing, old, |_| None)
-}
-
-fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {
-    new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect()
-}
-
 /// Everything that a reload needs.
 pub(crate) struct PreparedReload {
     options: ServeOptions,
     added: Vec<Listening>,
     log: Option<Log>,
     programs: Option<Revision>,
+}
+
+/// The refusal by the programs.
+fn of_programs(why: ReviseError) -> ReloadError {
+    ReloadError::Part(Box::new(why))
 }
 
 impl Overseer for RunningServer {
@@ -513,13 +431,6 @@ impl Overseer for RunningServer {
         present.server.hand_over();
         signals::stop_for(pid);
     }
-}
-
-/// Logs that the process of a takeover did not start to serve.
-pub(crate) fn say_kept(pid: u32) {
-    log_line(format_args!(
-        "process {pid}, which was to take over, has not come to serve: going on as before"
-    ));
 }
 
 /// Restores in `new` the settings that cannot change while the server runs. Returns the keys whose

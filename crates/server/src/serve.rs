@@ -5,11 +5,10 @@
 //! server closes the log last. Tested through the binary.
 
 use crate::{
-    balancers::{self, AgentThread, MeasuredServer, Measuring},
     check,
     cores::{self, CoreError},
     descriptors::{DescriptorShares, connections_that_fit},
-    instance::Assigned,
+    measuring::{MeasuredServer, Measuring},
     reload::{RunningServer, StartedParts},
     server::Server,
     tls::ServerTls,
@@ -22,7 +21,6 @@ use signal_hook::{
 use std::{
     ffi::c_int,
     io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -34,32 +32,30 @@ use std::{
 use thiserror::Error;
 use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
 use vermeil_accept::{
-    activation::{self, ActivationError},
     balance::{Balancing, Changeover},
     busy_poll,
-    listen::{ListenError, listen_on},
     listening::Listening,
 };
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_gateway::programs::{ProgramSetup, RunningPrograms, SetupError};
-use vermeil_http::gateway::ClientScheme;
+use vermeil_instances::{Assigned, InstanceProgram, SuperviseError};
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogError, Notices, operator_log::log_line};
 use vermeil_ops::{
+    balancers::AgentThread,
     broker::{Broker, Knowledge},
     control::{BoundControl, ControlSocket},
-    control_socket::PlaceError,
-    handover::{Inherited, TakeOverError},
+    handover::Inherited,
     key_reader::KeyReader,
     notify,
-    privileges::{self, PrivilegeError, When},
+    opening::{OpenError, ServerEnded, bind_agent, cloned, describe_addresses, listen_at_start, watch_over},
+    privileges::{self, When},
     sandbox::{self, Outside, Sandbox},
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_routing::hosts::{Folder, OpenSites};
-use vermeil_settings::tls::HTTPS_PORT;
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 
@@ -79,29 +75,12 @@ pub enum ServeError {
     /// A condition of this machine.
     #[error("{0}")]
     Condition(String),
-    /// An address.
+    /// The sockets, the control socket or the signals.
     #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The server that runs already.
+    Open(#[from] OpenError),
+    /// Several instances.
     #[error(transparent)]
-    TakeOver(#[from] TakeOverError),
-    /// The sockets of the service manager.
-    #[error(transparent)]
-    Activation(#[from] ActivationError),
-    /// Duplicates of the sockets, for a later takeover.
-    #[error("cannot keep the listening sockets: {0}; raise the limit of open files?")]
-    Descriptors(io::Error),
-    /// The address of agent checks.
-    #[error("cannot answer agent checks at {addr}: {source}; choose another address")]
-    Agent {
-        /// The address.
-        addr: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The control socket.
-    #[error(transparent)]
-    Control(#[from] PlaceError),
+    Supervise(#[from] SuperviseError),
     /// The file of the recording.
     #[error("--trace {}: cannot write it: {source}; choose another place", path.display())]
     Trace {
@@ -116,26 +95,9 @@ pub enum ServeError {
     /// The cores.
     #[error(transparent)]
     Runtime(#[from] StartError),
-    /// The log file of the user that the server becomes.
-    #[error("cannot make the access log for the user that the server becomes: {0}")]
-    OwnLog(io::Error),
     /// The process that opens logs and addresses later.
     #[error(transparent)]
     Broker(vermeil_spawn::ProcessStartError),
-    /// The user.
-    #[error(transparent)]
-    User(#[from] PrivilegeError),
-    /// The signals.
-    #[error("cannot watch for signals: {0}")]
-    Signals(io::Error),
-    /// One of several instances.
-    #[error("instance {number} does not serve: {why}")]
-    Instance {
-        /// Number of the instance.
-        number: u32,
-        /// The reason, in words.
-        why: String,
-    },
     /// The supervisor of this instance.
     #[error("cannot speak to the supervisor: {0}")]
     Supervisor(io::Error),
@@ -147,16 +109,6 @@ pub enum ServeError {
         /// The error of the system.
         source: io::Error,
     },
-}
-
-/// How a server ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerEnded {
-    /// Every request that was begun was answered.
-    Clean,
-    /// The drain timeout expired, or the second signal came: the number of connections that were
-    /// closed early. With several instances, the number of instances that closed connections early.
-    Cut(u64),
 }
 
 /// Serves until SIGTERM or SIGINT, then drains. The second signal ends the server at once. SIGHUP
@@ -178,12 +130,21 @@ pub fn serve_assigned(options: ServeOptions, assigned: Assigned) -> Result<Serve
     serve_as(options, Some(assigned))
 }
 
+/// Starts the instances of `options` and watches over them, with the signals of [`serve`].
+///
+/// # Errors
+/// [`ServeError`], before the first request is served.
+pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<ServerEnded, ServeError> {
+    check_conditions(&options)?;
+    Ok(vermeil_instances::supervise(options, program)?)
+}
+
 /// Refuses the conditions that `vermeil check` refuses too. Logs the problems of included files
 /// whose hosts are left out.
 ///
 /// # Errors
 /// [`ServeError::Condition`].
-pub(crate) fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
+fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
     for problem in &options.left_out {
         log_line(format_args!("warning: {problem} (left out)"));
     }
@@ -204,22 +165,6 @@ fn serve_as(options: ServeOptions, mut assigned: Option<Assigned>) -> Result<Ser
     Ok(serving.end(StopCourse::because_of(stop, impatience)))
 }
 
-/// Opens all listening sockets, except those that the service manager or the old server has.
-///
-/// # Errors
-/// The server cannot listen on an address, or a passed socket has no listener.
-pub(crate) fn listen_at_start(
-    options: &ServeOptions,
-    balancing: &Balancing,
-    inherited: &mut Inherited,
-) -> Result<Vec<Listening>, ServeError> {
-    inherited.add(activation::passed(options.cpus.len())?);
-    let ours = inherited.addrs();
-    let listening = listen_on(&options.listen, &options.cpus, balancing, &ours, |addr| inherited.take(addr))?;
-    inherited.refuse_unnamed()?;
-    Ok(listening)
-}
-
 /// The sockets of a server that does not serve yet.
 struct ServerSockets {
     changeovers: Vec<Changeover>,
@@ -237,7 +182,7 @@ impl ServerSockets {
         let mut inherited = match assigned {
             // The supervisor takes over, and answers, for all instances.
             Some(_) => Inherited::default(),
-            None => Inherited::of(options)?,
+            None => Inherited::of(options).map_err(OpenError::from)?,
         };
         let (balancing, listening) = match assigned {
             Some(assigned) => assigned.sockets(&options.cpus),
@@ -251,7 +196,7 @@ impl ServerSockets {
             Some(_) => Vec::new(),
             None => bind_agent(options, &mut inherited)?,
         };
-        let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
+        let changeovers = inherited.prepare(&balancing, &listening).map_err(OpenError::Descriptors)?;
         let agent_kept = cloned(&agent)?;
         Ok(Self { changeovers, agent_kept, agent, listening, balancing, inherited })
     }
@@ -282,17 +227,19 @@ impl ConfinedServer {
         let secret = assigned.as_ref().map(Assigned::tickets).or_else(|| inherited.take_tickets());
         let watch = match assigned {
             Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
-            None => ServeWatch::Control(BoundControl::at(&options.control, inherited)?),
+            None => {
+                ServeWatch::Control(BoundControl::at(&options.control, inherited).map_err(OpenError::from)?)
+            }
         };
         let trace = options.trace.as_deref().map(open_trace).transpose()?;
         let keys = KeyReader::start(options).map_err(ServeError::Broker)?;
-        privileges::prepare(options).map_err(ServeError::OwnLog)?;
+        privileges::prepare(options).map_err(OpenError::OwnLog)?;
         let room = ProgramSetup::make_room(options)?;
-        privileges::give_up(options, When::BeforePrograms)?;
+        privileges::give_up(options, When::BeforePrograms).map_err(OpenError::from)?;
         // This step forks, which only a process without other threads may do. The threads of
         // self-tests have ended.
         let mut programs = ProgramSetup::prepare(options, room)?;
-        privileges::give_up(options, When::AfterPrograms)?;
+        privileges::give_up(options, When::AfterPrograms).map_err(OpenError::from)?;
         let rights = programs.as_ref().map(ProgramSetup::rights).unwrap_or_default();
         // An instance leaves its sockets to the supervisor.
         let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
@@ -362,7 +309,7 @@ impl ServingServer {
         let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
         let notices = Arc::new(Notices::stderr());
         let log = Log::start_by(broker.log_access(), &options.log, options.cpus.len(), notices.clone())?;
-        let mut signals = signals::watch(impatience).map_err(ServeError::Signals)?;
+        let mut signals = signals::watch(impatience).map_err(OpenError::Signals)?;
         let watch = watch.start(&broker);
         let runtime = launch(&options, balancing.board())?;
         let sandbox = sandbox.seal();
@@ -577,61 +524,6 @@ fn launch(options: &ServeOptions, board: Option<Arc<LoadPage>>) -> Result<Runtim
 
 fn open_trace(path: &Path) -> Result<TraceTarget, ServeError> {
     TraceTarget::create(path).map_err(|source| ServeError::Trace { path: path.to_owned(), source })
-}
-
-/// Opens the sockets for agent checks.
-pub(crate) fn bind_agent(
-    options: &ServeOptions,
-    inherited: &mut Inherited,
-) -> Result<Vec<Listening>, ServeError> {
-    balancers::bind(&options.balancers.agent, inherited)
-        .map_err(|(addr, source)| ServeError::Agent { addr, source })
-}
-
-/// Duplicates the sockets.
-pub(crate) fn cloned(listening: &[Listening]) -> Result<Vec<Listening>, ServeError> {
-    listening.iter().map(Listening::try_clone).collect::<io::Result<_>>().map_err(ServeError::Descriptors)
-}
-
-/// Logs the path of the control socket, or why there is none.
-pub(crate) fn watch_over(control: Result<ControlSocket, String>) -> Option<ControlSocket> {
-    match control {
-        Ok(control) => {
-            log_line(format_args!("control: {}", control.path().display()));
-            Some(control)
-        }
-        Err(why) => {
-            log_line(format_args!("control: {why}"));
-            None
-        }
-    }
-}
-
-/// Logs each address, of TCP as a URL.
-pub(crate) fn describe_addresses(what: &str, bound: &[(ListenAddr, ListenAddr)], secure: &[ListenAddr]) {
-    for (asked, addr) in bound {
-        let scheme = if secure.contains(asked) { ClientScheme::Https } else { ClientScheme::Http };
-        match addr {
-            ListenAddr::Tcp(addr) => log_line(format_args!("serving {what} at {}", url(*addr, scheme))),
-            ListenAddr::Unix(addr) => log_line(format_args!("serving {what} at {addr}")),
-        }
-    }
-}
-
-/// A URL for a browser. All interfaces are shown as this machine.
-fn url(addr: SocketAddr, scheme: ClientScheme) -> String {
-    let host = match addr {
-        _ if addr.ip().is_unspecified() => "localhost".to_owned(),
-        SocketAddr::V4(v4) => v4.ip().to_string(),
-        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
-    };
-    let all = if addr.ip().is_unspecified() { format!(" (all interfaces, {addr})") } else { String::new() };
-    match (scheme, addr.port()) {
-        (ClientScheme::Http, 80) => format!("http://{host}/{all}"),
-        (ClientScheme::Http, port) => format!("http://{host}:{port}/{all}"),
-        (ClientScheme::Https, HTTPS_PORT) => format!("https://{host}/{all}"),
-        (ClientScheme::Https, port) => format!("https://{host}:{port}/{all}"),
-    }
 }
 
 /// Finishes the requests that were begun, and ends.

@@ -18,13 +18,6 @@ mod supervisor;
 
 pub use instance_handle::INSTANCE_COMMAND;
 
-use crate::{
-    balancers::AgentThread,
-    serve::{
-        ServeError, ServerEnded, bind_agent, check_conditions, cloned, describe_addresses, listen_at_start,
-        watch_over,
-    },
-};
 use aggregate::InstanceWeights;
 use shutdown_deadline::ShutdownDeadline;
 use signal_hook::{
@@ -39,17 +32,37 @@ use std::{
     time::Duration,
 };
 use supervisor::{InForce, InstanceEnds, Supervisor};
+use thiserror::Error;
 use vermeil_accept::balance::Balancing;
 use vermeil_config::{ConfigText, ServeOptions, Timeouts};
 use vermeil_log::operator_log::log_line;
 use vermeil_ops::{
+    balancers::AgentThread,
     control::{BoundControl, ControlSocket},
     handover::Inherited,
     notify,
+    opening::{OpenError, ServerEnded, bind_agent, cloned, describe_addresses, listen_at_start, watch_over},
     privileges::{self, When},
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_tls::Tickets;
+
+/// Several instances could not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SuperviseError {
+    /// The sockets, the control socket or the signals.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// One of several instances.
+    #[error("instance {number} does not serve: {why}")]
+    Instance {
+        /// Number of the instance.
+        number: u32,
+        /// The reason, in words.
+        why: String,
+    },
+}
 
 /// Arguments and configuration from which instances are started.
 #[derive(Clone, Debug)]
@@ -61,26 +74,25 @@ pub struct InstanceProgram {
 }
 
 /// Starts the instances of `options` and watches over them until SIGTERM or SIGINT, then drains
-/// all. Signals are those of [`serve`](crate::serve()).
+/// all. Signals are those of a server with one instance.
 ///
 /// # Errors
-/// [`ServeError`], before the first request is served.
-pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<ServerEnded, ServeError> {
-    check_conditions(&options)?;
+/// [`SuperviseError`], before the first request is served.
+pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<ServerEnded, SuperviseError> {
     let InstanceProgram { arguments, text } = program;
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);
-    let mut inherited = Inherited::of(&options)?;
+    let mut inherited = Inherited::of(&options).map_err(OpenError::from)?;
     let listening = listen_at_start(&options, &balancing, &mut inherited)?;
-    let changeovers = inherited.prepare(&balancing, &listening).map_err(ServeError::Descriptors)?;
+    let changeovers = inherited.prepare(&balancing, &listening).map_err(OpenError::Descriptors)?;
     let agent = bind_agent(&options, &mut inherited)?;
-    let control = BoundControl::at(&options.control, &mut inherited)?;
-    privileges::prepare(&options).map_err(ServeError::OwnLog)?;
+    let control = BoundControl::at(&options.control, &mut inherited).map_err(OpenError::from)?;
+    privileges::prepare(&options).map_err(OpenError::OwnLog)?;
     // If programs run as other users, the superuser starts the instance, and the instance drops its
     // privileges itself.
-    privileges::give_up(&options, When::BeforePrograms)?;
+    privileges::give_up(&options, When::BeforePrograms).map_err(OpenError::from)?;
     privileges::say_who(&options);
-    let mut signals = signals::watch(Impatience::Anybodys).map_err(ServeError::Signals)?;
+    let mut signals = signals::watch(Impatience::Anybodys).map_err(OpenError::Signals)?;
     let control = control.start(None);
     let together = options.instances.iter().map(|instance| instance.cpus.len()).max();
     let line = format!("balance: {}", balancing.describe(together.unwrap_or_default()));
@@ -93,7 +105,7 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
         Ok(keepers) => keepers,
         Err((number, why)) => {
             control.into_iter().for_each(ControlSocket::close);
-            return Err(ServeError::Instance { number, why: why.to_string() });
+            return Err(SuperviseError::Instance { number, why: why.to_string() });
         }
     };
     let control = if inherited.is_called_off(&mut signals) {

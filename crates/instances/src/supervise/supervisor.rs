@@ -6,12 +6,9 @@
 //! (`crates/cli/tests/e2e/instances.rs`).
 
 use super::instance_handle::{InstanceHandle, StartFailure};
-use crate::{
-    instance::{
-        ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
-        place::take_place,
-    },
-    reload::{ReloadError, listen_on_added, refuse_mode_of_passed, say_kept},
+use crate::instance::{
+    ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
+    place::take_place,
 };
 use rustix::process::Signal;
 use std::{
@@ -40,6 +37,7 @@ use vermeil_log::operator_log::log_line;
 use vermeil_ops::{
     control::Overseer,
     handover::{Handing, Inherited},
+    reload::{ReloadError, listen_on_added, refuse_mode_of_passed, say_kept},
     signals,
     status::{InstanceStatus, ServerStatus, imbalance},
 };

@@ -12,7 +12,7 @@
 const TARGET: f64 = 0.8;
 
 /// The minimum weight, in hundredths. A server without requests would never be seen to be idle.
-pub(crate) const LEAST: u32 = 5;
+pub const LEAST: u32 = 5;
 
 /// The part of the way to the due weight per measurement, in powers. The measurement lags two
 /// intervals behind the announced weight, so a weight that follows faster oscillates. In a model of
@@ -22,7 +22,7 @@ const PACE: f64 = 0.04;
 
 /// A weight.
 #[derive(Debug, Default)]
-pub(super) struct Weight {
+pub struct Weight {
     /// The logarithm of the weight's part of the full weight: 0 or less.
     power: f64,
 }
@@ -33,7 +33,7 @@ impl Weight {
     /// The kernel does not enforce a bound of cpu time to the microsecond. Time beyond 1 in one
     /// measurement is missing in the next. Both count, because otherwise a server without time
     /// would seem to have some.
-    pub(super) fn follow(&mut self, pending: f64) -> u32 {
+    pub fn follow(&mut self, pending: f64) -> u32 {
         let beyond = ((pending - TARGET) / (1.0 - TARGET)).clamp(0.0, 2.0);
         let least = (f64::from(LEAST) / 100.0).ln();
         self.power += (beyond * least - self.power) * PACE;

@@ -5,15 +5,13 @@
 //! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
 use super::{instance_handle::InstanceHandle, supervisor::Supervisor};
-use crate::{
-    balancers::{BalancerAnswer, LEAST, Observed},
-    instance::ipc::{InstanceAnswer, InstanceCommand},
-};
+use crate::instance::ipc::{InstanceAnswer, InstanceCommand};
 use std::{sync::Arc, time::Duration};
+use vermeil_ops::balancers::{BalancerAnswer, LEAST, Observed};
 
 /// Time limit for an instance's weight. The answer takes a tenth of a millisecond, unless all cpus
-/// are busy. The limit is a fifth of the interval of the measurement (`balancers/agent.rs`), so a
-/// hung instance delays no later answer.
+/// are busy. The limit is a fifth of the interval of the measurement of a server's load, so a hung
+/// instance delays no later answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The weights of all instances.

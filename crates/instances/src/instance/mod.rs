@@ -8,7 +8,6 @@
 pub(crate) mod ipc;
 pub(crate) mod place;
 
-use crate::reload::{PreparedReload, RunningServer};
 use ipc::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
 use place::take_place;
 use rustix::{
@@ -19,7 +18,7 @@ use rustix::{
 use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
 };
@@ -29,14 +28,45 @@ use vermeil_accept::{
     listening::{Listening, SocketKeeper},
 };
 use vermeil_address::ListenAddr;
-use vermeil_config::{ConfigText, GivenParts, Surroundings};
+use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
 use vermeil_log::operator_log::{log_as_instance, log_line};
-use vermeil_ops::{control::Overseer as _, signals, status::cores_in_words};
+use vermeil_ops::{control::Overseer, reload::ReloadError, signals, status::cores_in_words};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 
 /// Longest reason of a refusal, in bytes; the rest is cut, because messages have a size limit.
 const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// A server that runs as one of several instances.
+pub trait InstanceServer: Overseer + 'static {
+    /// A prepared reload, which is dropped if another instance refuses.
+    type Prepared: Send;
+
+    /// The path of the configuration, if there is a file.
+    fn file(&self) -> Option<PathBuf>;
+
+    /// The first half of a reload: all steps that can fail.
+    ///
+    /// # Errors
+    /// The server refuses the configuration, and continues as before.
+    fn prepare_given(
+        &self,
+        options: ServeOptions,
+        added: Vec<Listening>,
+    ) -> Result<Self::Prepared, ReloadError>;
+
+    /// The second half of a reload. Returns the lines to log.
+    fn take_given(&self, prepared: Self::Prepared) -> Vec<String>;
+
+    /// Another process serves from now on.
+    fn note_handed_over(&self);
+
+    /// The weight that a balancer should give to this server, in hundredths.
+    fn weight(&self) -> u32;
+
+    /// Whether the server accepts no more connections.
+    fn is_draining(&self) -> bool;
+}
 
 /// The assignment of this process by the supervisor.
 #[derive(Debug)]
@@ -92,23 +122,23 @@ impl Assigned {
     }
 
     /// The listening addresses, as configured.
-    pub(crate) fn listen(&self) -> Vec<ListenAddr> {
+    pub fn listen(&self) -> Vec<ListenAddr> {
         self.assignment.listening.iter().map(|(asked, _)| *asked).collect()
     }
 
     /// Sockets of this instance, and the remaining steps of balancing.
-    pub(crate) fn sockets(&mut self, cpus: &[CpuId]) -> (Balancing, Vec<Listening>) {
+    pub fn sockets(&mut self, cpus: &[CpuId]) -> (Balancing, Vec<Listening>) {
         let balancing = Balancing::of_instance(cpus, self.assignment.neighbours, self.board.take());
         (balancing, std::mem::take(&mut self.listening))
     }
 
     /// The secret of TLS session tickets.
-    pub(crate) fn tickets(&self) -> TicketSecret {
+    pub fn tickets(&self) -> TicketSecret {
         self.assignment.tickets.clone()
     }
 
     /// Describes the place of this instance for the log.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let cpus: vermeil_topology::CpuSet = self.assignment.instance.cpus.iter().copied().collect();
         let cores = cores_in_words(self.assignment.instance.cpus.len());
         format!("pid {}, {cores} (cpus {cpus}), {}", std::process::id(), self.memory)
@@ -118,7 +148,7 @@ impl Assigned {
     ///
     /// # Errors
     /// The supervisor is gone, or no thread can be started.
-    pub(crate) fn obey(self, running: Arc<RunningServer>) -> io::Result<()> {
+    pub fn obey<S: InstanceServer>(self, running: Arc<S>) -> io::Result<()> {
         let Self { mut link, assignment, .. } = self;
         link.answer(&InstanceAnswer::Started)?;
         let mut obedience = Obedience { instance: assignment.instance, running, prepared: None };
@@ -158,13 +188,13 @@ fn by_address(
 }
 
 /// Carries out orders.
-struct Obedience {
+struct Obedience<S: InstanceServer> {
     instance: Instance,
-    running: Arc<RunningServer>,
-    prepared: Option<PreparedReload>,
+    running: Arc<S>,
+    prepared: Option<S::Prepared>,
 }
 
-impl Obedience {
+impl<S: InstanceServer> Obedience<S> {
     fn carry_out(&mut self, order: InstanceCommand, descriptors: Vec<OwnedFd>) -> InstanceAnswer {
         match order {
             InstanceCommand::Start(_) => InstanceAnswer::Refused("it has started".to_owned()),
@@ -187,10 +217,10 @@ impl Obedience {
                 InstanceAnswer::Forgotten
             }
             InstanceCommand::HandedOver => {
-                self.running.server().hand_over();
+                self.running.note_handed_over();
                 InstanceAnswer::Noted
             }
-            InstanceCommand::Weight => InstanceAnswer::Weight(self.running.server().load().weight()),
+            InstanceCommand::Weight => InstanceAnswer::Weight(self.running.weight()),
             InstanceCommand::Status => {
                 let mut instances = self.running.status().instances;
                 match instances.pop() {
@@ -206,7 +236,7 @@ impl Obedience {
         listen: Vec<ListenAddr>,
         added: &[(ListenAddr, ListenAddr)],
         descriptors: Vec<OwnedFd>,
-    ) -> Result<PreparedReload, String> {
+    ) -> Result<S::Prepared, String> {
         let mut descriptors = descriptors.into_iter();
         let text = descriptors.next().ok_or("there is no configuration")?;
         let text = text_of_descriptor(text).map_err(|error| error.to_string())?;
@@ -224,7 +254,7 @@ impl Obedience {
     /// The supervisor is gone. The instance stops, because no process would restart or reload it.
     fn end(&self) {
         signals::be_orphaned();
-        if !self.running.server().is_draining() {
+        if !self.running.is_draining() {
             log_line(format_args!("the supervisor is gone: draining"));
             signals::stop_ourselves();
         }

@@ -5,13 +5,9 @@
 //! thread as waiting. A server at the bound would therefore look half idle. So the agent also
 //! measures how much of a bound of cpu time was used. The share of the kernel's periods in which
 //! the bound was reached says less, because bursts use up most periods of a server that has time
-//! left (bench `balancers`). Leaves out the receivers (`agent.rs`, `orca.rs`) and the resulting
-//! weight (`weight.rs`). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! left (bench `balancers`). Leaves out the receivers and the resulting weight
+//! ([`vermeil_ops::balancers`]). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
-use super::{
-    agent::{BalancerAnswer, Observed},
-    weight::Weight,
-};
 use crate::{
     load_board::{LoadBoard, LoadMeasurement},
     server::Server,
@@ -23,7 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil_gateway::programs::ProgramsShared;
-use vermeil_ops::status::process::core_times;
+use vermeil_ops::{
+    balancers::{BalancerAnswer, Observed, Weight},
+    status::process::core_times,
+};
 use vermeil_topology::CpuQuota;
 
 /// The server that is measured.

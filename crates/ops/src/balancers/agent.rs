@@ -5,9 +5,9 @@
 //! `80%` is relative to the weight in the balancer's own configuration. From the first signal to
 //! stop the line is `drain`: the balancer finishes requests in flight and sends no new ones. The
 //! thread reads nothing, and its line fits any send buffer, so a client cannot hold the thread up.
-//! The measurements are in `measuring.rs` for a server, and in `supervise/aggregate.rs` for several
-//! instances.
+//! Leaves out the measurement of the load.
 
+use crate::handover::Inherited;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Write as _},
@@ -20,7 +20,6 @@ use vermeil_accept::listening::{Listening, SocketKeeper};
 use vermeil_address::ListenAddr;
 use vermeil_io::{ListenOptions, listen, probe_free};
 use vermeil_log::operator_log::log_line;
-use vermeil_ops::handover::Inherited;
 
 /// Interval of the measurement: a quarter of HAProxy's default interval of two seconds, so an
 /// answer is at most 500 ms old.
@@ -30,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// The address, and the system's error.
-pub(crate) fn bind(
+pub fn bind(
     addrs: &[SocketAddr],
     inherited: &mut Inherited,
 ) -> Result<Vec<Listening>, (SocketAddr, io::Error)> {
@@ -52,7 +51,7 @@ pub(crate) fn bind(
 }
 
 /// The source of the load.
-pub(crate) trait Observed: Send {
+pub trait Observed: Send {
     /// Measures the load. The thread calls this function at intervals.
     fn look(&mut self);
 
@@ -62,7 +61,7 @@ pub(crate) trait Observed: Send {
 
 /// The answer to a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BalancerAnswer {
+pub enum BalancerAnswer {
     /// The weight, in hundredths of the configured weight.
     Weight(u32),
     /// Send no more clients.
@@ -79,7 +78,7 @@ impl BalancerAnswer {
 }
 
 /// The thread.
-pub(crate) struct AgentThread {
+pub struct AgentThread {
     /// Closed to end the thread.
     stop: OwnedFd,
     thread: JoinHandle<()>,
@@ -87,7 +86,7 @@ pub(crate) struct AgentThread {
 
 impl AgentThread {
     /// Starts the thread and logs its addresses, or the error.
-    pub(crate) fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
+    pub fn start(listening: Vec<Listening>, observed: impl Observed + 'static) -> Option<Self> {
         for Listening { addr, .. } in &listening {
             log_line(format_args!("agent checks: {addr}"));
         }
@@ -111,7 +110,7 @@ impl AgentThread {
     }
 
     /// Ends the thread.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         drop(self.stop);
         // An error means that the thread panicked, which has been reported.
         let _ = self.thread.join();

@@ -2,8 +2,8 @@
 //! and the configuration as descriptors.
 //!
 //! Both ends are the same binary, so the protocol has no versions. An answer repeats the number of
-//! its order, so that a late answer is skipped. Execution (`instance_handle.rs`, `instance.rs`) and
-//! transport (`messages.rs`) live elsewhere. Tested below.
+//! its order, so that a late answer is skipped. Execution (`supervise/instance_handle.rs`,
+//! `instance/mod.rs`) and transport ([`vermeil_ops::messages`]) live elsewhere. Tested below.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
@@ -52,26 +52,26 @@ pub(crate) enum InstanceCommand {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Assignment {
     /// Number of the instance.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Cpus and nodes of the instance.
-    pub(crate) instance: Instance,
+    pub instance: Instance,
     /// First core of the instance, among the cores of all instances.
-    pub(crate) first_core: usize,
+    pub first_core: usize,
     /// Number of cores of all instances.
-    pub(crate) cores: usize,
-    pub(crate) neighbours: Neighbours,
+    pub cores: usize,
+    pub neighbours: Neighbours,
     /// Addresses as configured and as bound.
-    pub(crate) listening: Vec<(ListenAddr, ListenAddr)>,
+    pub listening: Vec<(ListenAddr, ListenAddr)>,
     /// The addresses among these, as configured, whose sockets the service manager passed.
-    pub(crate) passed: Vec<ListenAddr>,
+    pub passed: Vec<ListenAddr>,
     /// For each address, the number of sockets of this instance.
-    pub(crate) sockets: Vec<usize>,
+    pub sockets: Vec<usize>,
     /// Whether the text of a configuration comes along.
-    pub(crate) has_text: bool,
+    pub has_text: bool,
     /// Whether a board comes along.
-    pub(crate) has_board: bool,
+    pub has_board: bool,
     /// The secret of TLS session tickets, which all instances share.
-    pub(crate) tickets: TicketSecret,
+    pub tickets: TicketSecret,
 }
 
 /// An answer of an instance.
@@ -173,7 +173,7 @@ pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<ConfigText> 
 
 /// Whether the bytes are an answer.
 #[cfg(feature = "fuzz")]
-pub(crate) fn is_answer(bytes: &[u8]) -> bool {
+pub fn is_answer(bytes: &[u8]) -> bool {
     vermeil_ops::messages::read::<Numbered<InstanceAnswer>>(bytes).is_ok()
 }
 
