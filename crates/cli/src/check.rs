@@ -1,14 +1,14 @@
 //! `vermeil check`: reads a configuration and prints the resulting settings, or all errors.
 //!
-//! Leaves out reading and printing, which belong to the server crate. Tested through the binary
-//! (`tests/e2e/config.rs`).
+//! Leaves out reading the configuration (`crates/config`) and finding errors (`crates/check`).
+//! Tested through the binary (`tests/e2e/config.rs`).
 
 use crate::usage::UsageError;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
+use vermeil_check::ServePlan;
 use vermeil_config::Surroundings;
-use vermeil_server::check::{self, ServePlan};
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
@@ -65,7 +65,7 @@ impl CheckArgs {
                 Err(error) => return print::failure(&error, error.exit()),
             };
         if let Some(url) = &self.explain {
-            return match check::explain(&options, url) {
+            return match vermeil_check::explain(&options, url) {
                 Ok(lines) => print::result(&lines),
                 Err(error) => print::failure(&error, Exit::Usage),
             };

@@ -104,7 +104,7 @@ fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
 pub fn run() -> ExitCode {
     // Before the defaults are computed from the limit. The soft limit of a login is 1,024, which a
     // single core could use up.
-    vermeil_server::raise_descriptor_limit();
+    vermeil_check::raise_descriptor_limit();
     let exit = match parse(std::env::args_os()) {
         // The panic has already been reported; only the exit code remains.
         Ok(cli) => catch_unwind(|| cli.command.run()).unwrap_or(Exit::Failed),

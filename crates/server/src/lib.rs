@@ -16,7 +16,6 @@ mod admission;
 mod alias;
 mod answer;
 mod calls;
-pub mod check;
 mod client_stream;
 mod close;
 mod connection;
@@ -25,7 +24,6 @@ mod core_context;
 mod cores;
 mod counts;
 mod deferred;
-mod descriptors;
 
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -45,7 +43,6 @@ mod tls;
 mod trace;
 mod try_files;
 
-pub use descriptors::raise_descriptor_limit;
 pub use serve::{ServeError, serve, serve_assigned, supervise};
 pub use vermeil::IoChoice;
 pub use vermeil_instances::{Assigned, InstanceProgram};

@@ -9,7 +9,6 @@
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
-    descriptors::connections_that_fit,
     server::{Server, StatusPage},
     status::{self, CoreAnswers, Sources, StatusLife},
     tls::ServerTls,
@@ -23,6 +22,7 @@ use std::{
 use vermeil::Handle;
 use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
+use vermeil_check::connections_that_fit;
 use vermeil_config::{ServeOptions, Surroundings, keys_that_differ};
 use vermeil_files::StoreOptions;
 use vermeil_gateway::programs::{ProgramsShared, ReviseError, Revision};

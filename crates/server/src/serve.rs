@@ -5,9 +5,7 @@
 //! server closes the log last. Tested through the binary.
 
 use crate::{
-    check,
     cores::{self, CoreError},
-    descriptors::{DescriptorShares, connections_that_fit},
     measuring::{MeasuredServer, Measuring},
     reload::{RunningServer, StartedParts},
     server::Server,
@@ -37,6 +35,7 @@ use vermeil_accept::{
     listening::Listening,
 };
 use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_check::{DescriptorShares, connections_that_fit};
 use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_gateway::programs::{ProgramSetup, RunningPrograms, SetupError};
@@ -148,7 +147,7 @@ fn check_conditions(options: &ServeOptions) -> Result<(), ServeError> {
     for problem in &options.left_out {
         log_line(format_args!("warning: {problem} (left out)"));
     }
-    let found = check::conditions(options);
+    let found = vermeil_check::conditions(options);
     if found.is_empty() { Ok(()) } else { Err(ServeError::Condition(found.join("\n"))) }
 }
 

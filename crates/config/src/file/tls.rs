@@ -1,7 +1,7 @@
 //! The keys of HTTPS: certificates of hosts, and whether listeners and hosts fit together.
 //!
 //! Leaves out reading the certificates, because very many hosts would make a start slow
-//! (`tls/troubles.rs` does). Tested in `tests.rs`.
+//! (`crates/check/src/certificates.rs` does). Tested in `tests.rs`.
 
 use super::{
     keys::{HostTable, TlsTable},

@@ -1,10 +1,9 @@
 //! HTTPS: the state that all cores share, and the handler that handshakes run on.
 //!
-//! `workers` runs the expensive step of a handshake on any core, `troubles` finds unfit
-//! certificates early. Leaves out a connection's handshake (`handshake/`) and TLS itself
-//! (`crates/tls`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+//! `workers` runs the expensive step of a handshake on any core. Leaves out a connection's
+//! handshake (`handshake/`) and TLS itself (`crates/tls`). Tested through the binary
+//! (`crates/cli/tests/e2e/tls.rs`).
 
-pub(crate) mod troubles;
 mod workers;
 
 pub(crate) use workers::StepFailure;
@@ -115,9 +114,13 @@ impl ServerTls {
         handle: &Handle,
     ) -> Vec<String> {
         match before {
-            Some(before) => troubles::of_first(&options.hosts, |host| before.certificates.check(host)),
+            Some(before) => {
+                vermeil_check::troubles_of_first(&options.hosts, |host| before.certificates.check(host))
+            }
             None => match Self::of_start(options, tickets.clone(), None, handle) {
-                Some(new) => troubles::of_first(&options.hosts, |host| new.certificates.check(host)),
+                Some(new) => {
+                    vermeil_check::troubles_of_first(&options.hosts, |host| new.certificates.check(host))
+                }
                 None => Vec::new(),
             },
         }

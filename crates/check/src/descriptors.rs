@@ -48,11 +48,11 @@ pub(crate) fn shortage(options: &ServeOptions) -> Option<String> {
 
 /// The shares of a limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DescriptorShares {
+pub struct DescriptorShares {
     /// Connections that each core may hold.
     each: usize,
     /// Connections that each core may accept ahead of those that it holds.
-    pub(crate) ahead: usize,
+    pub ahead: usize,
 }
 
 impl DescriptorShares {
@@ -69,7 +69,7 @@ impl DescriptorShares {
     }
 
     /// The limit and the shares of this process. `None` if the process has no limit.
-    pub(crate) fn here(options: &ServeOptions) -> Option<(u64, Self)> {
+    pub fn here(options: &ServeOptions) -> Option<(u64, Self)> {
         let limit = getrlimit(Resource::Nofile).current?;
         // Each site has one descriptor, and after a reload the cores release the old site only once
         // the new site has replaced it.
@@ -80,7 +80,7 @@ impl DescriptorShares {
 
 /// Connections that each core may hold: the configured number, or the number that the limit of
 /// descriptors leaves beside the files.
-pub(crate) fn connections_that_fit(options: &ServeOptions) -> usize {
+pub fn connections_that_fit(options: &ServeOptions) -> usize {
     let Some((limit, DescriptorShares { each, .. })) = DescriptorShares::here(options) else {
         return options.connections_max;
     };

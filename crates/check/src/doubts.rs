@@ -16,7 +16,7 @@ use vermeil_settings::php::PhpSource;
 const REDIRECTS_MAX: usize = 20;
 
 /// The warnings about the routes of a host, each with its key.
-pub(super) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, String)> {
+pub(crate) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, String)> {
     let host = options.hosts.host(id);
     let rules = host.rules;
     let mut doubts = Vec::new();
@@ -137,7 +137,7 @@ fn missing_programs(root: &FilePath, route: &Route) -> Option<String> {
 }
 
 /// The reason why PHP would not answer: the socket of its pool is missing.
-pub(super) fn missing_pool(options: &ServeOptions) -> Option<String> {
+pub(crate) fn missing_pool(options: &ServeOptions) -> Option<String> {
     let PhpSource::Unix(path) = &options.php.as_ref()?.source else { return None };
     let why = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such socket",

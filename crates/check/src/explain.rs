@@ -4,7 +4,7 @@
 //! served folders, and starts no program. Tested through the binary
 //! (`crates/cli/tests/e2e/explain.rs`).
 
-use super::plan::{PlaceOf, ServePlan};
+use crate::plan::{PlaceOf, ServePlan};
 use std::{fmt::Write as _, sync::Arc};
 use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};

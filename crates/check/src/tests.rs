@@ -1,7 +1,7 @@
 //! The plan of a configuration, and the faults that `vermeil check` finds on the machine, each with
 //! the place of its key.
 
-use super::ServePlan;
+use crate::ServePlan;
 use std::{fs, io, net::SocketAddr, path::Path};
 use vermeil_config::{GivenParts, Surroundings, load_with_places, take};
 use vermeil_topology::{Allowed, synthetic};

@@ -3,8 +3,8 @@
 //! Reads only the served folders, the names at their top, and the working directories of programs;
 //! binds nothing.
 
-use super::doubts;
-use std::{collections::HashMap, ffi::OsString, fmt, fs, io, os::unix::ffi::OsStrExt as _, path::Path};
+use crate::{conditions, doubts, folders::folder_trouble};
+use std::{collections::HashMap, ffi::OsString, fmt, fs, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
@@ -53,7 +53,7 @@ impl<'o> ServePlan<'o> {
 
     /// The reasons why the server would not start, checked without a start; one line each.
     pub fn refusals(&self) -> Vec<String> {
-        super::refusals(self.options, &|key, what| self.tell(key, what))
+        conditions::refusals(self.options, &|key, what| self.tell(key, what))
     }
 
     /// Further problems that do not prevent a start, one line each.
@@ -114,7 +114,7 @@ impl<'o> ServePlan<'o> {
         doubts.map(move |(key, what)| self.tell(key, format!("{}: {what}", self.called(id))))
     }
 
-    pub(super) fn called(&self, id: HostId) -> String {
+    pub(crate) fn called(&self, id: HostId) -> String {
         match self.names.get(&id) {
             Some(names) => names.join(", "),
             None => "the default host".to_owned(),
@@ -135,17 +135,6 @@ fn idle_program(root: &Path, rules: &Rules) -> Option<OsString> {
         has_program_name(&path) && matches!(rules.run_by(&path, Asked::PATH_ONLY), RunBy::Nothing)
     });
     names.next()
-}
-
-/// The reason why `root` is not a usable folder; `None` if this process cannot see the folder.
-pub(super) fn folder_trouble(root: &Path) -> Option<String> {
-    match fs::metadata(root) {
-        Ok(found) if found.is_dir() => None,
-        Ok(_) => Some("it is no folder".to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("there is no such folder".to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-        Err(error) => Some(error.to_string()),
-    }
 }
 
 impl fmt::Display for ServePlan<'_> {
@@ -179,7 +168,7 @@ impl fmt::Display for ServePlan<'_> {
 struct ServedHost<'h>(Host<'h>);
 
 /// The paths of a route.
-pub(super) struct PlaceOf<'r>(pub(super) &'r Route);
+pub(crate) struct PlaceOf<'r>(pub(crate) &'r Route);
 
 impl fmt::Display for PlaceOf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

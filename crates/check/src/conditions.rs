@@ -1,25 +1,9 @@
-//! Conditions that would prevent a start, checked without a start: for `vermeil check` and `vermeil
-//! serve`.
+//! The unmet conditions of a start: those that `vermeil serve` refuses too, and those that only
+//! `vermeil check` finds.
 //!
-//! Reads the file system and the user of this process, and binds sockets that never listen; starts
-//! nothing. A service manager may create folders that the server needs, so the result of `vermeil
-//! check` describes the machine as it is. Reading order: `conditions` (before each start), `start`
-//! (steps that only a check tries, because a server takes them), `plan` (words and warnings),
-//! `doubts` (warnings about routes and PHP).
+//! Tested through the binary.
 
-mod doubts;
-mod explain;
-mod plan;
-mod start;
-
-#[cfg(test)]
-mod tests;
-
-pub use explain::{UnfitUrl, explain};
-pub use plan::ServePlan;
-
-use crate::{descriptors, tls::troubles};
-use plan::folder_trouble;
+use crate::{certificates, descriptors, folders::folder_trouble, start};
 use rustix::{
     fs::{Access, access},
     io::Errno,
@@ -46,7 +30,7 @@ use vermeil_tls::{CertificateStore, PlainFiles, Tickets};
 
 /// The reasons why a server with `options` would not start, a line each. `tell` adds the place of a
 /// key to a reason.
-fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) -> Vec<String> {
+pub(crate) fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) -> Vec<String> {
     let hosts = &options.hosts;
     let with_programs: HashSet<_> = cgi::profiles(&options.cgi, hosts).map(|profile| profile.root).collect();
     let is_needed = |id: &HostId| {
@@ -69,7 +53,7 @@ fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) 
     let sends = send_roots(&options.gateway, hosts).filter_map(of_send_root);
     let php = php::look_for(options).err().map(|error| error.to_string());
     let reader = certificate_reader(options);
-    let certificates = troubles::of_others(hosts, |host| reader.check(host));
+    let certificates = certificates::of_others(hosts, |host| reader.check(host));
     let all = roots
         .chain(sends)
         .chain(php)
@@ -84,7 +68,7 @@ fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) 
 /// The unmet conditions of the machine that would prevent the start of a server with `options`, a
 /// line each. `vermeil check` and `vermeil serve` both call this function, so `serve` never refuses
 /// a configuration that `check` accepts.
-pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
+pub fn conditions(options: &ServeOptions) -> Vec<String> {
     let log = match &options.log.target {
         LogTarget::File(path) if path.is_dir() => {
             Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
@@ -101,7 +85,7 @@ pub(crate) fn conditions(options: &ServeOptions) -> Vec<String> {
     };
     let rooms = room_troubles(options);
     let reader = certificate_reader(options);
-    let certificates = troubles::of_first(&options.hosts, |host| reader.check(host));
+    let certificates = certificates::of_first(&options.hosts, |host| reader.check(host));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
     let user = options.user.as_ref().and_then(|user| privileges::refuse_without_rights(user).err());
     log.into_iter()

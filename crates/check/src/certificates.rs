@@ -12,10 +12,7 @@ use vermeil_tls::{CertificateError, HostTls};
 const AT_START: usize = 1000;
 
 /// The reasons why certificates of the first hosts cannot be used, a line each.
-pub(crate) fn of_first(
-    hosts: &Hosts,
-    check: impl Fn(&HostTls) -> Result<(), CertificateError>,
-) -> Vec<String> {
+pub fn of_first(hosts: &Hosts, check: impl Fn(&HostTls) -> Result<(), CertificateError>) -> Vec<String> {
     troubles(hosts.all_certificates().take(AT_START), check)
 }
 

@@ -5,7 +5,7 @@
 //! rights of the user that the server becomes, so a thread becomes that user and looks. Tested
 //! through the binary (`crates/cli/tests/e2e/starts.rs`).
 
-use super::plan::folder_trouble;
+use crate::folders::folder_trouble;
 use rustix::io::Errno;
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ use vermeil_settings::ControlTarget;
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server
 /// looks at.
-pub(super) fn obstacles(options: &ServeOptions) -> Vec<String> {
+pub(crate) fn obstacles(options: &ServeOptions) -> Vec<String> {
     let mut found = before_change(options);
     // Without the right to become the user, which is a condition, the later steps are unknown.
     let changes = options.user.as_ref().filter(|user| !user.is_ours());
@@ -116,7 +116,7 @@ fn is_missing(folder: &Path) -> bool {
 }
 
 /// The reason why no request body can be kept in `folder`.
-pub(super) fn of_spool(folder: &Path) -> Option<String> {
+pub(crate) fn of_spool(folder: &Path) -> Option<String> {
     let error = Spools::try_out(folder).err()?;
     Some(format!(
         "cannot keep request bodies in {}: {error}; name another folder by spool_folder in [programs]",
