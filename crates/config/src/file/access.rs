@@ -4,8 +4,9 @@
 
 use super::{
     keys::{AccessTable, ProgressKeys, RateKeys},
-    read::At,
-    resolve::{Problems, narrow, networks},
+    networks::networks,
+    problems::Problems,
+    read::{At, narrow},
 };
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -3,8 +3,8 @@
 //! Leaves out the keys themselves (`keys.rs`). The refusals are tested in `tests/answers.rs`.
 
 use super::{
+    problems::Problems,
     read::{At, FieldValues, FreeTable},
-    resolve::Problems,
     routes,
 };
 use vermeil_files::CachingOf;

@@ -1,8 +1,8 @@
 //! Environment variables that an operator chooses for the programs of a host.
 
 use super::{
+    problems::Problems,
     read::{At, FreeTable},
-    resolve::Problems,
 };
 
 /// Variables that describe the request (RFC 3875 §4.1, and common additions of servers), except

@@ -6,9 +6,9 @@
 use super::{
     environment::variables,
     keys::{CgroupTable, HostCgiTable, LandlockTable},
+    problems::Problems,
     programs::{memory, user},
     read::At,
-    resolve::Problems,
 };
 use std::{
     ops::Range,

@@ -1,16 +1,17 @@
 //! The keys of `vermeil.toml`: the kind, the default, the bounds and the effect of each key.
 //!
-//! A key is defined here, in `compress.rs` or in `host_php.rs`: reading, hints and the reference
-//! page all come from the definition.
+//! A key is defined here, in `compress_tables.rs`, `host_php_table.rs` or `log_files_table.rs`:
+//! reading, hints and the reference page all come from the definition.
 //! Bounds are the same as for the command-line options of the same name. Leaves out how the keys
 //! combine (`resolve.rs`).
 
 use super::{
-    compress::{CompressionTable, WrittenCompression},
-    describe::{ValueKind, table},
-    host_php::HostPhpTable,
-    logs::LogFilesTable,
+    compress_tables::{CompressionTable, WrittenCompression},
+    describe::ValueKind,
+    host_php_table::HostPhpTable,
+    log_files_table::LogFilesTable,
     read::{At, ConfigNode, ConfigReader, ConfigSetting, FieldValues, FlagOr, FreeTable, OneOrMore},
+    tables::table,
     values::{FileMode, Listen, Size, Span},
 };
 use crate::options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX};

@@ -1,14 +1,13 @@
-//! The keys of log files, and the logs of hosts.
+//! The options that the keys of log files result in, and the logs of hosts.
 //!
 //! Leaves out the keys `log` and `log_format` of the server (`keys.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/log_rotation.rs`, `host_logs.rs`).
 
 use super::{
-    describe::table,
     keys::Document,
-    read::At,
-    resolve::{Problems, narrow},
-    values::{Size, Span},
+    log_files_table::LogFilesTable,
+    problems::Problems,
+    read::{At, narrow},
 };
 use std::{
     collections::HashSet,
@@ -17,32 +16,9 @@ use std::{
     time::Duration,
 };
 use vermeil_log::{
-    FILE_BYTES_MAX, HOST_FILES_OPEN_MAX, HostLog, LogFormat, LogFormats, LogOptions, LogTarget, ROTATION_GAP,
-    Rotation,
+    FILE_BYTES_MAX, HostLog, LogFormat, LogFormats, LogOptions, LogTarget, ROTATION_GAP, Rotation,
 };
 use vermeil_routing::hosts::{HostId, Hosts, HostsBuilder};
-
-table! {
-    /// The files of access logs: the log of the server and the logs of hosts.
-    pub(super) struct LogFilesTable {
-        /// The size at which the server rotates a log file: `access.log` becomes `access.log.1`,
-        /// `access.log.1` becomes `access.log.2`, and so on. A file may exceed the size by some
-        /// 300 KB, and is rotated every two seconds at most. The server's user needs the right to
-        /// write in the folder. Without the key: the size does not matter. Example: `"100M"`.
-        rotate_bytes: Option<Size> = None; from 1 << 10, to 1 << 40,
-        /// The time after which the server rotates a log file, counted from midnight UTC: `"24h"`
-        /// gives a file for each day, `"1h"` for each hour. The first line of a new period begins
-        /// the new file. At least 2 s. Without the key: the time does not matter. Example: `"24h"`.
-        rotate_every: Option<At<Span>> = None,
-        /// The most rotated files of each log. The oldest is removed. A lower number removes no
-        /// file that has a higher number already. Example: `30`.
-        kept: At<u64> = At::unwritten(10); from 1, to 1000,
-        /// The most log files of hosts that are open at once. At the bound, the server closes the
-        /// file that was unused for the longest time, and opens it again for its next line.
-        /// Example: `1000`.
-        open_max: u64 = HOST_FILES_OPEN_MAX as u64; from 1, to 4096,
-    }
-}
 
 /// The common log, and the options of all log files.
 pub(super) fn options(

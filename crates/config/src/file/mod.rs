@@ -1,21 +1,27 @@
 //! `vermeil.toml`: the keys of the file, and the options of the server that a file results in.
 //!
-//! Reading order: `keys` (the keys, with those of compression in `compress`), [`load`] (from a file
+//! Reading order: `keys` (the keys, with three tables in files of their own), [`load`] (from a file
 //! to the server's options), `resolve` (looks up names, refuses contradictions), `report` (errors
-//! with their places). `read` and `describe` define kinds of values; `split` handles very many
-//! hosts. Reading a file changes nothing and binds nothing, and reports all problems of the file at
-//! once. Tested in `tests.rs`; [`reference_page`] makes `docs/configuration.md`.
+//! with their places). `read`, `describe` and `tables` define kinds of values and tables; `split`
+//! handles very many hosts. Reading a file changes nothing and binds nothing, and reports all
+//! problems of the file at once. Tested in `tests.rs`; [`reference_page`] makes
+//! `docs/configuration.md`.
 
 mod access;
 mod answers;
 mod compress;
+mod compress_tables;
 mod describe;
 mod environment;
 mod host_cgi;
 mod host_php;
+mod host_php_table;
 mod keys;
+mod log_files_table;
 mod logs;
+mod networks;
 mod places;
+mod problems;
 mod programs;
 mod proxies;
 mod read;
@@ -26,6 +32,7 @@ mod schema;
 mod sources;
 mod split;
 mod surroundings;
+mod tables;
 mod tls;
 pub mod values;
 
@@ -42,8 +49,8 @@ pub use surroundings::{AddressError, GivenParts, Surroundings};
 use crate::options::ServeOptions;
 use keys::{Document, HostTable};
 use places::KeyPlaces;
+use problems::Problem;
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
-use report::Problem;
 use sources::SourceText;
 use std::{borrow::Cow, fs, path::Path};
 use toml::de::{DeTable, DeValue};

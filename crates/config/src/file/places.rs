@@ -5,8 +5,9 @@
 
 use super::{
     keys::{HostTable, RouteTable},
+    problems::Problem,
     read::At,
-    report::{ConfigError, Problem},
+    report::ConfigError,
     sources::ConfigText,
 };
 use std::{

@@ -4,10 +4,10 @@
 //! `tests.rs`.
 
 use super::{
-    host_php::HostPhpTable,
+    host_php_table::HostPhpTable,
     keys::{CgiTable, HostCgiTable, PhpTable, ProgramsTable},
-    read::{At, FlagOr},
-    resolve::{Problems, narrow},
+    problems::Problems,
+    read::{At, FlagOr, narrow},
     surroundings::Surroundings,
     values::{PhpPlace, Size},
 };

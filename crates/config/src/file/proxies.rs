@@ -4,7 +4,8 @@
 
 use super::{
     keys::{ForwardedWord, ListenerTable, ProxiesTable},
-    resolve::{Problems, networks},
+    networks::networks,
+    problems::Problems,
 };
 use vermeil_address::ListenAddr;
 use vermeil_http::forwarded::ForwardedBy;

@@ -5,7 +5,7 @@
 
 use super::{
     describe::{TableDoc, ValueKind},
-    report::{Problem, suggestion},
+    problems::{Problem, suggestion},
     values::{FileMode, Listen, Size, Span},
 };
 use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
@@ -599,4 +599,9 @@ impl ConfigSetting for InstanceSelection {
     fn shown(&self) -> Option<String> {
         Some(format!("\"{self}\""))
     }
+}
+
+/// A number that fits a word of any machine, by the bounds of its key.
+pub(super) fn narrow(number: u64) -> usize {
+    usize::try_from(number).expect("bounds of keys are below 2^32")
 }

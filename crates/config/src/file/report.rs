@@ -3,7 +3,10 @@
 //! Collects problems during the whole read, so one run reports all. Tested in `tests.rs`, message
 //! by message.
 
-use super::sources::{ConfigText, SourceText};
+use super::{
+    problems::Problem,
+    sources::{ConfigText, SourceText},
+};
 use std::{
     fmt,
     ops::Range,
@@ -17,23 +20,9 @@ const PROBLEMS_TOLD: usize = 50;
 /// Characters shown of a line. The limit bounds the report of a file that has a line of a megabyte.
 const LINE_SHOWN_MAX: usize = 120;
 
-/// Keys listed if no key is similar. The limit bounds the message, and the reference has all keys.
-const KNOWN_LISTED_MAX: usize = 24;
-
 /// A text without a closing quotation mark on its line. No other problem of the line, or of the
 /// list around the line, is reported, because such problems are consequences.
 pub(super) const UNCLOSED: &str = "this text has no quotation mark at its end; write one";
-
-/// A problem at a place of the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    /// Bytes from the start of the file.
-    pub(super) at: Range<usize>,
-    /// The key with its tables, for example `host.root`; empty without a key.
-    pub(super) key: String,
-    /// The problem and the cure.
-    pub(super) what: String,
-}
 
 /// A configuration with errors. Shown as a block per problem, in the order of the file; the first
 /// line of each begins with `FILE:LINE:COLUMN:`.
@@ -199,22 +188,3 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-/// The hint for a word that is not in `known`.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.len() > KNOWN_LISTED_MAX => "the reference has all that are".to_owned(),
-        None => format!("known here: {}", known.join(", ")),
-    }
-}
-
-/// The entry of `known` that is most similar to `word`, if similar enough.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let word = word.to_ascii_lowercase().replace('-', "_");
-    let distance = |other: &&str| strsim::damerau_levenshtein(&word, other);
-    let near = known.iter().copied().min_by_key(distance)?;
-    // A third of the letters may be wrong. With half of them, a word of four letters would have a
-    // hint that shares two letters with it.
-    (distance(&near) * 3 <= near.len().max(word.len())).then_some(near)
-}

@@ -9,10 +9,11 @@ use super::{
     compress, host_cgi, host_php,
     keys::{ActionWord, Document, HostCgiTable, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     logs::{self, HostLogKeys},
+    networks::networks,
     places::{HostPlaces, KeyPlaces},
+    problems::{Problem, Problems},
     programs, proxies,
-    read::At,
-    report::Problem,
+    read::{At, narrow},
     routes,
     sources::ConfigText,
     surroundings::Surroundings,
@@ -36,8 +37,8 @@ use vermeil_http::ConnectionLimits;
 use vermeil_routing::{
     clients::ClientBound,
     hosts::{
-        Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Network, Route,
-        Rules, RunBy, Taken, Unknown,
+        Action, AnswerRules, Asked, Candidate, Guard, HostId, HostName, Hosts, HostsBuilder, Route, Rules,
+        RunBy, Taken, Unknown,
     },
 };
 use vermeil_settings::{
@@ -49,16 +50,6 @@ use vermeil_settings::{
 };
 use vermeil_spawn::UserError;
 use vermeil_topology::Instance;
-
-/// The problems found so far.
-#[derive(Default)]
-pub(super) struct Problems(Vec<Problem>);
-
-impl Problems {
-    pub(super) fn push(&mut self, at: &Range<usize>, key: &str, what: impl Into<String>) {
-        self.0.push(Problem { at: at.clone(), key: key.to_owned(), what: what.into() });
-    }
-}
 
 fn no_host(document: &Document) -> &'static str {
     if document.include.0.is_empty() {
@@ -197,11 +188,6 @@ fn clients(limits: &LimitsTable) -> ClientBound {
     }
 }
 
-/// A number that fits a word of any machine, by the bounds of its key.
-pub(super) fn narrow(number: u64) -> usize {
-    usize::try_from(number).expect("bounds of keys are below 2^32")
-}
-
 /// The addresses of the listeners.
 #[derive(Default)]
 struct Listeners {
@@ -310,28 +296,6 @@ impl From<TimeoutsTable> for Timeouts {
             [header, body, keep_alive, write, drain].map(|span: Span| span.into());
         Self { header, body, keep_alive, write, leave, drain }
     }
-}
-
-/// The networks in the list at `key`. `why_not` says why the list may not be empty.
-pub(super) fn networks(
-    from: Option<&At<Vec<At<String>>>>,
-    key: &str,
-    why_not: &str,
-    problems: &mut Problems,
-) -> Vec<Network> {
-    let Some(from) = from else { return Vec::new() };
-    if from.value.is_empty() {
-        let what = format!("no network is named, {why_not}; name one, or leave the key out");
-        problems.push(&from.at, key, what);
-    }
-    let mut networks = Vec::new();
-    for text in &from.value {
-        match text.value.parse::<Network>() {
-            Ok(network) => networks.push(network),
-            Err(why) => problems.push(&text.at, key, format!("\"{}\": {why}", text.value)),
-        }
-    }
-    networks
 }
 
 /// The listeners that a host names.

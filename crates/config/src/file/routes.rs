@@ -4,8 +4,9 @@
 
 use super::{
     keys::{ActionWord, RouteTable},
+    networks::networks,
+    problems::Problems,
     read::At,
-    resolve::{Problems, networks},
 };
 use std::{
     ffi::OsString,

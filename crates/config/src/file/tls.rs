@@ -5,8 +5,8 @@
 
 use super::{
     keys::{HostTable, TlsTable},
-    read::{At, OneOrMore},
-    resolve::{Problems, narrow},
+    problems::Problems,
+    read::{At, OneOrMore, narrow},
 };
 use std::{
     ops::Range,
