@@ -12,17 +12,14 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::debian;
 use crate::network::run;
-use crate::peers::find_program;
 use crate::{BenchError, BenchResult};
 
 /// The user with write access, and the password.
 pub const USER: (&str, &str) = ("painter", "pearl");
 /// The path of the start page, and a text on that page.
 pub const START: (&str, &str) = ("/doku.php", "Formatting Syntax");
-
-/// The tools that fetch and unpack the wiki, and their Debian packages.
-const TOOLS: [(&str, &str); 2] = [("apt-get", "apt"), ("dpkg-deb", "dpkg")];
 
 /// The wiki and the dependencies that its pages need; none of the packages is installed.
 const PACKAGES: [&str; 8] = [
@@ -73,25 +70,12 @@ impl Wiki {
     /// The tools are missing, the packages cannot be fetched, or the packages have unexpected
     /// contents.
     pub fn prepare() -> BenchResult<Self> {
-        for (program, package) in TOOLS {
-            find_program(program).ok_or(BenchError::Missing { program, package })?;
-        }
         let wiki = tempfile::Builder::new().prefix("vermeil-dokuwiki-").tempdir();
         let wiki = Self(wiki.map_err(BenchError::path("make a folder in", &std::env::temp_dir()))?);
         let folder = wiki.folder();
         fs::set_permissions(folder, Permissions::from_mode(0o755))
             .map_err(BenchError::path("open to all", folder))?;
-        let fetch =
-            || run(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(folder));
-        if fetch().is_err() {
-            // The package lists may be missing or out of date.
-            run(Command::new("apt-get").args(["-q", "update"]))?;
-            fetch()?;
-        }
-        let unpacked = folder.join("packages");
-        for package in packages_in(folder)? {
-            run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&unpacked))?;
-        }
+        let unpacked = debian::unpack(folder, &PACKAGES)?;
         let mut set_up = Command::new("sh");
         run(set_up
             .args(["-c", SET_UP, "sh"])
@@ -123,14 +107,4 @@ impl Wiki {
     pub fn site(&self) -> PathBuf {
         self.folder().join("wiki/site")
     }
-}
-
-fn packages_in(folder: &Path) -> BenchResult<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(BenchError::path("list", folder))?;
-    let files = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<_> =
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
-    // The wiki's package first, because the wiki links to folders that other packages bring.
-    files.sort();
-    Ok(files)
 }

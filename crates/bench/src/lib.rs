@@ -31,6 +31,7 @@ pub mod sim;
 pub mod tail;
 pub mod tls;
 
+pub mod debian;
 pub mod dokuwiki;
 pub mod peers;
 pub mod probe;
