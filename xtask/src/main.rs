@@ -5,13 +5,13 @@
 //! `check`, the model checks and the smoke size of every bench. `bench` measures, `docs` writes
 //! generated files. Nothing here ships.
 
+mod apps;
 mod architecture;
 mod bench;
 mod bpf;
 mod check;
 mod conformance;
 mod docs;
-mod dokuwiki;
 mod error;
 mod fuzz;
 mod guesses;
@@ -54,12 +54,12 @@ enum XtaskCommand {
     Check(check::CheckRunArgs),
     /// Everything that continuous integration runs, after installing its requirements.
     Test(test::TestArgs),
+    /// Real clients and applications, outside of the usual run.
+    Conformance(conformance::ConformanceArgs),
     /// The runtime's tests under the thread sanitizer.
     Tsan,
     /// Coverage-guided fuzzing of the parsers.
     Fuzz(fuzz::FuzzArgs),
-    /// Let scanners and clients of other projects judge the server.
-    Conformance(conformance::ConformanceArgs),
     /// Measure against real servers and floors.
     Bench(bench::BenchArgs),
     /// Write the kernel programs' instructions from their C sources.
@@ -72,9 +72,9 @@ fn main() -> ExitCode {
     let result: Result<()> = match XtaskArgs::parse().command {
         XtaskCommand::Check(args) => check::run(args),
         XtaskCommand::Test(args) => test::run(args),
+        XtaskCommand::Conformance(args) => conformance::run(&args),
         XtaskCommand::Tsan => tsan::run(),
         XtaskCommand::Fuzz(args) => fuzz::run(&args),
-        XtaskCommand::Conformance(args) => conformance::run(&args),
         XtaskCommand::Bench(args) => bench::run(&args),
         XtaskCommand::Bpf(args) => bpf::run(&args),
         XtaskCommand::Docs(args) => docs::run(&args),

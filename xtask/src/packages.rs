@@ -76,26 +76,48 @@ pub(crate) fn install_emulator() -> Result<()> {
 
 fn install_all(needs: &[Need]) -> Result<()> {
     let missing = missing(needs);
-    if missing.is_empty() { Ok(()) } else { apt_get(&missing) }
+    if missing.is_empty() { Ok(()) } else { apt_get(names_of(&missing)) }
 }
 
 fn missing(needs: &[Need]) -> Vec<&Need> {
     needs.iter().filter(|need| find_program(need.program).is_none()).collect()
 }
 
-/// The browser: not needed by `cargo xtask test`, and large.
-const BROWSER: [Need; 3] = [
-    Need { program: "chromium", package: "chromium", reason: "uses a wiki as a person does" },
-    Need { program: "php-fpm8.2", package: "php-fpm", reason: "runs it" },
-    Need { program: "dpkg-deb", package: "dpkg", reason: "unpacks it" },
+/// The programs of the real applications: not needed by `cargo xtask test`, and large.
+const APPS: [Need; 7] = [
+    Need { program: "chromium", package: "chromium", reason: "uses applications as a person does" },
+    Need { program: "php-fpm8.2", package: "php-fpm", reason: "runs applications" },
+    Need { program: "php", package: "php-cli", reason: "installs applications" },
+    Need { program: "dpkg-deb", package: "dpkg", reason: "unpacks applications" },
+    Need { program: "mariadbd", package: "mariadb-server-core", reason: "the database of applications" },
+    Need { program: "mariadb", package: "mariadb-client-core", reason: "makes databases" },
+    Need { program: "nginx", package: "nginx", reason: "a TLS proxy" },
 ];
 
-/// Installs the programs that use a wiki, if missing.
+/// Parts of PHP that applications need: the file of the setting that loads the part, and the
+/// package.
+const PHP_PARTS: [(&str, &str); 7] = [
+    ("20-mysqli.ini", "php-mysql"),
+    ("20-gd.ini", "php-gd"),
+    ("20-intl.ini", "php-intl"),
+    ("20-sqlite3.ini", "php-sqlite3"),
+    ("20-mbstring.ini", "php-mbstring"),
+    ("15-xml.ini", "php-xml"),
+    ("20-curl.ini", "php-curl"),
+];
+
+/// The folder of the settings that load parts of PHP.
+const PHP_SETTINGS: &str = "/etc/php/8.2/fpm/conf.d";
+
+/// Installs the programs that run applications, and the parts of PHP, if missing.
 ///
 /// # Errors
 /// The installation failed.
-pub(crate) fn install_browser() -> Result<()> {
-    install_all(&BROWSER)
+pub(crate) fn install_apps() -> Result<()> {
+    let mut packages: Vec<&str> = missing(&APPS).iter().map(|need| need.package).collect();
+    let parts = PHP_PARTS.iter().filter(|(file, _)| !Path::new(PHP_SETTINGS).join(file).exists());
+    packages.extend(parts.map(|(_, package)| package));
+    if packages.is_empty() { Ok(()) } else { apt_get(packages) }
 }
 
 /// The scanners and clients of `cargo xtask conformance tls`: not needed by `cargo xtask test`, and
@@ -136,13 +158,17 @@ pub(crate) fn install() -> Result<()> {
         println!("going on without: installing needs root and apt-get");
         return Ok(());
     }
-    if let Err(error) = apt_get(&missing) {
+    if let Err(error) = apt_get(names_of(&missing)) {
         println!("going on without: {error}");
     }
     Ok(())
 }
 
-fn apt_get(missing: &[&Need]) -> Result<()> {
+fn names_of(needs: &[&Need]) -> Vec<&'static str> {
+    needs.iter().map(|need| need.package).collect()
+}
+
+fn apt_get(mut packages: Vec<&str>) -> Result<()> {
     let _no_services = ServicesStayOff::begin()?;
     let command = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -150,7 +176,6 @@ fn apt_get(missing: &[&Need]) -> Result<()> {
         command
     };
     run_command(&mut command(&["update"]))?;
-    let mut packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     packages.dedup();
     run_command(command(&["install", "--no-install-recommends"]).args(packages))
 }
@@ -186,7 +211,8 @@ impl Drop for ServicesStayOff {
     }
 }
 
-fn is_root() -> bool {
+/// Whether the superuser runs this program.
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

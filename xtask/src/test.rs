@@ -6,8 +6,8 @@
 //! including model checks, and one for each smoke bench. Any other failed step counts as one
 //! failure.
 //!
-//! `--all` adds the tests that are ignored otherwise, the smoke size of every bench, and `cargo
-//! xtask conformance tls`.
+//! `--all` adds the tests that are ignored otherwise, the smoke size of every bench, real
+//! applications, and `cargo xtask conformance tls`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,11 @@ use vermeil_bench::peers::vermeil::VermeilIo;
 use vermeil_bench::serve::plan::ServedBy;
 
 use crate::bench::{self, BenchName};
+use crate::conformance::tls;
 use crate::error::{Error, Result};
 use crate::steps::{self, Steps, TestTally};
 use crate::workspace::{Workspace, cargo};
-use crate::{bpf, check, conformance, dokuwiki, fuzz, numa, packages};
+use crate::{apps, bpf, check, fuzz, numa, packages};
 
 /// Maximum number of preemptions of a model's threads. Two preemptions find nearly all bugs that
 /// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
@@ -60,8 +61,6 @@ enum TestKind {
     Numa,
     /// Kills every process of programs at random, under load, for minutes.
     Kill,
-    /// A wiki in PHP, used through a real browser.
-    Dokuwiki,
 }
 
 /// Runs the command.
@@ -69,7 +68,6 @@ pub(crate) fn run(args: TestArgs) -> Result<()> {
     match args.what {
         Some(TestKind::Numa) => numa::run(),
         Some(TestKind::Kill) => kill(args.minutes),
-        Some(TestKind::Dokuwiki) => dokuwiki::run(),
         None => everything(args.only, args.all),
     }
 }
@@ -95,6 +93,10 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, tally));
     steps.run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
+    if all {
+        steps.run_tests("applications", apps::run_all);
+        steps.run_tests("conformance tls", tls::all);
+    }
     let (benches, servers): (&[BenchName], &[ServedBy]) =
         if all { (&BenchName::ALL, &[]) } else { (&SHORT_BENCHES, &SHORT_SERVERS) };
     for &name in benches {
@@ -103,9 +105,6 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
             tally.passed += 1;
             Ok(())
         });
-    }
-    if all {
-        steps.run_tests("conformance tls", conformance::all);
     }
     println!("\n{}", steps.table());
     let result = steps.result();

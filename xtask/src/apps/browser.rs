@@ -31,14 +31,16 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Starts the browser, with all its files in `folder`.
-    pub(super) fn start(program: &Path, folder: &Path) -> Result<Self> {
+    /// Starts the browser, with all its files in `folder`. The browser trusts the certificate whose
+    /// public key has this digest.
+    pub(super) fn start(program: &Path, folder: &Path, trusted: Option<&str>) -> Result<Self> {
         // The browser's pipes are this process's pipes to the shell, moved.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"]).arg(program);
         command.args(["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu"]);
         // A container has neither the rights for the browser's sandbox nor much shared memory.
         command.args(["--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,800"]);
+        command.args(trusted.map(|digest| format!("--ignore-certificate-errors-spki-list={digest}")));
         command.arg(format!("--user-data-dir={}", folder.display())).arg("about:blank");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().map_err(Error::path("start", program))?;
@@ -125,10 +127,36 @@ impl Browser {
         Ok(())
     }
 
-    /// Types text into the element `selector`, in place of the former text.
+    /// Types text into the element `selector`, in place of the former text. A script of the page may
+    /// move the focus in between, so the text is compared, and typed again if it went elsewhere.
     pub(super) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
-        self.value(&format!("{{ let e = document.querySelector('{selector}'); e.focus(); e.select(); }}"))?;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.value(&format!(
+                "{{ let e = document.querySelector('{selector}'); e.focus(); e.select(); }}"
+            ))?;
+            self.insert(text)?;
+            if self.value(&format!("document.querySelector('{selector}').value"))? == text {
+                return Ok(());
+            }
+        }
+        Err(Error::form(selector, "the text does not stay there"))
+    }
+
+    /// Types text into the element that has the focus.
+    pub(super) fn insert(&mut self, text: &str) -> Result<()> {
         self.ask("Input.insertText", json!({ "text": text })).map(drop)
+    }
+
+    /// Presses the key that ends a line.
+    pub(super) fn press_enter(&mut self) -> Result<()> {
+        for kind in ["keyDown", "keyUp"] {
+            let params = json!({
+                "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13
+            });
+            self.ask("Input.dispatchKeyEvent", params)?;
+        }
+        Ok(())
     }
 
     /// Clicks on the element `selector`.

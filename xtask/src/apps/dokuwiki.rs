@@ -1,69 +1,39 @@
-//! `cargo xtask test dokuwiki`: a real application in PHP, used through a real browser.
+//! DokuWiki with a separate pool of PHP, served from the command line without a configuration.
 //!
-//! Vermeil serves DokuWiki (`vermeil_bench::dokuwiki`) with a separate pool. Chromium logs in,
-//! writes a page, saves the page, and reads the page again, clicking and typing like a person.
-//! Leaves a picture of the page behind. If a package or the browser is not available, the test is
-//! skipped with a notice. `dokuwiki/browser.rs` drives the browser.
+//! Chromium logs in, writes a page, saves the page, and reads the page again, clicking and typing
+//! like a person.
 
-mod browser;
-
-use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use vermeil_bench::dokuwiki::{USER, Wiki};
-use vermeil_bench::peers::find_program;
 
+use super::browser::Browser;
+use super::site::{AppTools, LOOK, PATIENCE, free_address};
 use crate::error::{Error, Result};
-use crate::packages;
-use crate::steps::run_command;
-use crate::workspace::{Workspace, cargo};
-use browser::Browser;
-
-/// Maximum time until the server listens.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Interval of the checks whether the server listens.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The text of the page.
 const TEXT: &str = "====== Pearls ======\n\nWritten **by hand** in a browser.";
 
-/// Runs the command.
-pub(crate) fn run() -> Result<()> {
-    let workspace = Workspace::load()?;
-    let wiki = match prepare() {
-        Ok(wiki) => wiki,
-        Err(why) => {
-            println!("\n******** SKIPPED: the wiki or its browser cannot be had: {why} ********\n");
-            return Ok(());
-        }
-    };
-    run_command(cargo().args(["build", "--package", "vermeil-cli"]).current_dir(&workspace.root))?;
-    let server = WikiServer::start(&workspace.target.join("debug/vermeil"), &wiki)?;
-    let browser = find_program("chromium").ok_or_else(|| Error::form("chromium", "is not here"))?;
-    let picture = workspace.target.join("dokuwiki.png");
-    use_it(&server, &browser, &wiki, &picture)?;
-    println!("{}", server.status()?);
-    println!("a picture of the page: {}", picture.display());
-    Ok(())
-}
-
-/// The wiki, after the programs that use it.
-fn prepare() -> Result<Wiki> {
-    packages::install_browser()?;
-    for program in ["chromium", "php-fpm8.2"] {
-        find_program(program).ok_or_else(|| Error::form(program, "is not here"))?;
-    }
+/// Fetches the wiki.
+pub(super) fn prepare() -> Result<Wiki> {
     Ok(Wiki::prepare()?)
 }
 
+/// Serves the wiki, and uses it.
+pub(super) fn use_it(tools: &AppTools, wiki: &Wiki) -> Result<()> {
+    let server = WikiServer::start(&tools.vermeil, wiki)?;
+    write_page(&server, tools, wiki)?;
+    println!("{}", server.status()?);
+    Ok(())
+}
+
 /// Logs in, writes a page, saves it and reads it again.
-fn use_it(server: &WikiServer, program: &Path, wiki: &Wiki, picture: &Path) -> Result<()> {
-    let mut browser = Browser::start(program, &wiki.folder().join("browser"))?;
+fn write_page(server: &WikiServer, tools: &AppTools, wiki: &Wiki) -> Result<()> {
+    let mut browser = Browser::start(&tools.chromium, &wiki.folder().join("browser"), None)?;
     let page = |rest: &str| format!("http://{}/doku.php?id=pearls{rest}", server.address);
     browser.go(&page("&do=login"))?;
     browser.until("document.querySelector('#dw__login')")?;
@@ -87,10 +57,7 @@ fn use_it(server: &WikiServer, program: &Path, wiki: &Wiki, picture: &Path) -> R
     browser.until("document.querySelector('.page strong').innerText == 'by hand'")?;
     browser.until("[...document.images].every(image => image.naturalWidth > 0)")?;
     println!("read: {}", browser.value("document.querySelector('.page').innerText")?);
-    let base64 = wiki.folder().join("picture");
-    fs::write(&base64, browser.picture()?).map_err(Error::path("write", &base64))?;
-    let file = File::create(picture).map_err(Error::path("create", picture))?;
-    run_command(Command::new("base64").arg("-d").arg(&base64).stdout(file))
+    tools.keep_picture(&mut browser, "dokuwiki")
 }
 
 /// Vermeil with the wiki.
@@ -103,8 +70,7 @@ struct WikiServer {
 
 impl WikiServer {
     fn start(program: &Path, wiki: &Wiki) -> Result<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let address = free.map_err(Error::path("find a port on", Path::new("127.0.0.1")))?;
+        let address = free_address()?;
         let control = wiki.folder().join("control");
         let mut command = Command::new(program);
         command.arg("serve").arg(wiki.site()).args(["--php", "--php-children", "4"]);
