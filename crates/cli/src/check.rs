@@ -55,7 +55,7 @@ impl CheckArgs {
     /// Checks.
     pub(crate) fn run(self) -> Exit {
         if self.schema {
-            return print::result(&vermeil_config::json_schema().trim_end());
+            return print::result(vermeil_config::json_schema().trim_end());
         }
         let file = self.file.unwrap_or(self.config);
         let around = Surroundings::here().map_err(UsageError::from);
