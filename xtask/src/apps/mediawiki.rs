@@ -40,11 +40,14 @@ mkdir -p images cache
 php maintenance/install.php --dbtype=sqlite --dbpath="$3" --server=https://wiki.localhost --scriptpath=/w \
     --pass="$4" --with-extensions=ParserFunctions Pearls "$5" > "$3/install.log"
 cat >> LocalSettings.php <<'END'
-# The address that the client asked for, as far as the server reports it.
-$wgServer = WebRequest::detectServer();
+# The address that the server reports; a proxy of the test has another port than 443.
+$wgServer = WebRequest::detectServer( false );
 $wgArticlePath = '/wiki/$1';
 $wgEnableUploads = true;
+$wgUseImageMagick = false;
 $wgPingback = false;
+$wgCacheDirectory = "$IP/cache";
+$wgShowExceptionDetails = true;
 $wgPasswordAttemptThrottle = [];
 END
 chmod -R a+rX "$2"
