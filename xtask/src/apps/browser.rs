@@ -127,8 +127,8 @@ impl Browser {
         Ok(())
     }
 
-    /// Types text into the element `selector`, in place of the former text. A script of the page may
-    /// move the focus in between, so the text is compared, and typed again if it went elsewhere.
+    /// Types text into the element `selector`, in place of the former text. A script of the page
+    /// may move the focus in between, so the text is compared, and typed again if it is elsewhere.
     pub(super) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
