@@ -4,7 +4,7 @@ pub(crate) mod tls;
 
 use crate::apps::{self, AppsArgs};
 use crate::error::Result;
-use tls::TlsArgs;
+use tls::ConformanceTlsArgs;
 
 /// The arguments of `conformance`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ enum ConformanceKind {
     /// Real applications, used through a real browser.
     Apps(AppsArgs),
     /// HTTPS, judged by scanners and clients.
-    Tls(TlsArgs),
+    Tls(ConformanceTlsArgs),
 }
 
 /// Runs the command.

@@ -26,7 +26,7 @@ use server::ConformanceSite;
 
 /// The arguments of `conformance tls`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TlsArgs {
+pub(crate) struct ConformanceTlsArgs {
     /// Also a million requests during 20 reloads, 5 take-overs and 5 changes of certificates, with
     /// a release build.
     #[arg(long)]
@@ -89,7 +89,7 @@ impl Verdicts {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &TlsArgs) -> Result<()> {
+pub(crate) fn run(args: &ConformanceTlsArgs) -> Result<()> {
     let mut tally = TestTally::default();
     let size = if args.full { ChangesSize::FULL } else { ChangesSize::SMALL };
     let result = judge(args.only, size, &mut tally);
