@@ -27,9 +27,10 @@ pub(super) const IDLE_SMOKE: usize = 50;
 
 /// Time until the server has made all handshakes. The slowest makes 2,000 a second.
 const OPEN_MAX: Duration = Duration::from_secs(60);
-/// The think time. The slowest server makes the handshakes of all users in a third of it, so all
-/// users think at the same time.
+/// The think time. All users start within half of it, so all users think at the same time.
 const THINK: Duration = Duration::from_secs(20);
+/// The time over which the users start. Vermeil refuses a part of a burst of handshakes.
+const START: Duration = Duration::from_secs(10);
 /// And of a smoke run.
 const THINK_SMOKE: Duration = Duration::from_secs(2);
 /// Between two looks at a server.
@@ -72,6 +73,9 @@ fn sample(bench: &TlsBench<'_>, server: TlsServer, points: &mut Points) -> Bench
     let think = if bench.is_full() { THINK } else { THINK_SMOKE };
     command.args(["-c", &count.to_string(), "--think", &format!("{}s", think.as_secs())]);
     command.args(["-d", "10m", "--timeout", "60s"]);
+    if bench.is_full() {
+        command.args(["--ramp-up", &format!("{}s", START.as_secs())]);
+    }
     command.arg(url(started.address, FILES[0].0)).stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(Stdio::null());
     let waiting = WaitingLoad(command.spawn().map_err(BenchError::thing("run", "vermeil load"))?);
