@@ -21,6 +21,12 @@ const QUIET_MS: u64 = 1000;
 /// second.
 const SILENT_MS: u64 = 100;
 
+/// How many looks of a drain find a connection without its first byte before the drain ends the
+/// connection. Looks are counted, not time: after a stall of the whole machine, the server may run
+/// before its clients, and the first request of a new connection has no second attempt. With twenty
+/// looks a second, a client has a second, which is one loss of a packet (RFC 6298, section 2.1).
+const SILENT_LOOKS: u8 = 20;
+
 /// Whether a connection waits for its client alone. The order is the order in which connections
 /// give way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,11 +88,23 @@ struct ConnectionEntry {
     /// Whether the connection ends as soon as it stands between two requests, because the server
     /// drains.
     ending: bool,
+    /// Looks of the drain in this state.
+    looks: u8,
 }
 
 impl ConnectionEntry {
     fn may_give_way(&self, idle: IdleState, now_ms: u64) -> bool {
         self.idle == idle && now_ms.saturating_sub(self.since_ms) >= idle.quiet_ms()
+    }
+
+    /// Counts a look of the drain. Returns whether the connection ends now.
+    fn ends_at_look(&mut self) -> bool {
+        self.looks = self.looks.saturating_add(1);
+        match self.idle {
+            IdleState::Between => true,
+            IdleState::BeforeFirst => self.looks >= SILENT_LOOKS,
+            _ => false,
+        }
     }
 }
 
@@ -122,6 +140,7 @@ impl Connections {
         let before = mem::replace(&mut entry.idle, idle);
         let was_told = mem::replace(&mut entry.gives_way, false);
         entry.since_ms = now_ms;
+        entry.looks = 0;
         self.counts[before as usize] -= 1;
         self.counts[idle as usize] += 1;
         if was_told || idle != IdleState::No {
@@ -172,18 +191,18 @@ impl Connections {
         }
     }
 
-    /// Tells the connections that wait between requests to end. Each connection knows itself
-    /// whether its last answer is still in flight. Returns the number of all remaining connections.
+    /// A look of the drain: tells the connections that wait between requests to end, and those that
+    /// stayed silent for [`SILENT_LOOKS`]. Each connection knows itself whether its last answer is
+    /// still in flight. Returns the number of all remaining connections.
     pub(crate) fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
-            match &entry.waker {
-                Some(waker)
-                    if matches!(entry.idle, IdleState::Between | IdleState::BeforeFirst) && !entry.ending =>
-                {
-                    entry.ending = true;
-                    waker.wake_by_ref();
-                }
-                _ => {}
+            let ends = entry.ends_at_look();
+            if let Some(waker) = &entry.waker
+                && ends
+                && !entry.ending
+            {
+                entry.ending = true;
+                waker.wake_by_ref();
             }
         }
         self.all.len()
@@ -249,6 +268,26 @@ mod tests {
         }
         assert!(!connections.end_one(u64::MAX), "the server works for the last one");
         assert_eq!(connections.len(), 1);
+    }
+
+    /// A stalled machine had 32 new connections whose clients had not run yet, and the drain reset
+    /// them.
+    #[test]
+    fn drain_keeps_new_connection_for_a_second_of_looks() {
+        let mut connections = connections(&[IdleState::Between, IdleState::BeforeFirst, IdleState::Head]);
+        let is_ending = |connections: &mut Connections| {
+            [0, 1, 2].map(|number| connections.is_ending(number, Waker::noop()))
+        };
+        assert_eq!(is_ending(&mut connections), [false; 3]);
+        for _ in 1..SILENT_LOOKS {
+            assert_eq!(connections.end_idle(), 3);
+            assert_eq!(is_ending(&mut connections), [true, false, false]);
+        }
+        connections.end_idle();
+        assert_eq!(is_ending(&mut connections), [true, true, false]);
+        connections.set_idle(2, IdleState::BeforeFirst, 0);
+        connections.end_idle();
+        assert_eq!(is_ending(&mut connections), [true, true, false], "a new state begins anew");
     }
 
     #[test]
