@@ -2,12 +2,14 @@
 //!
 //! Three parts. *Cost*: on one core, cpu time per request over kept connections, and cpu time per
 //! connection with a full or a resumed handshake. *Idle*: memory of connections that wait for a
-//! next request. *Beside*: times of requests on two cores while other clients make handshakes.
+//! next request. *Beside*: times of requests on two cores while other clients make handshakes, or
+//! begin as many as the server answers.
 //! Servers are started afresh for each run, rounds are interleaved, and their order rotates.
 //! `servers` has the configurations, `injector` the load, `report` the tables.
 
 mod beside;
 mod cost;
+mod flood;
 mod idle;
 mod injector;
 mod keys;

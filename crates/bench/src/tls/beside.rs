@@ -1,11 +1,16 @@
 //! Requests over kept connections on all cpus, alone and beside the handshakes of other clients.
 //!
 //! Requests arrive at a steady rate, independently of answers, so a request that waits behind a
-//! handshake counts with its whole wait. The loads share the cpus with the server.
+//! handshake counts with its whole wait. The loads share the cpus with the server. The measured
+//! clients have a higher priority than the server, and the others a lower one, so the times are
+//! those of the server and not of the clients.
 
 use std::process::Command;
 
+use vermeil_load::report::Record;
+
 use super::cost::FILES;
+use super::flood::{FLOOD_CLIENTS, FLOOD_NICE, HandshakeFlood};
 use super::injector::{load_on, url};
 use super::keys::KeyKind;
 use super::servers::{StartedServer, TlsServer};
@@ -20,6 +25,8 @@ use crate::points::Points;
 pub(super) const REQUESTS_PER_S: u32 = 2_000;
 /// Handshakes a second: the rate of the project's goal.
 pub(super) const HANDSHAKES_PER_S: u32 = 200;
+/// Niceness of the measured clients.
+const MEASURED_NICE: i32 = -10;
 /// Rounds of the runs' length, because a percentile needs more samples than a mean.
 const LENGTHS: u32 = 3;
 /// The same in the smoke size: enough requests for a percentile.
@@ -32,11 +39,21 @@ pub(super) enum Besides {
     Alone,
     /// Full handshakes at a steady rate.
     Handshakes(KeyKind),
+    /// As many handshakes as the server answers, with a key on P-256.
+    Flood,
+}
+
+/// The handshakes while they are made.
+enum RunningHandshakes {
+    None,
+    Steady(OtherClients),
+    Flood(HandshakeFlood),
 }
 
 impl Besides {
     /// Every mode, in the order of the tables.
-    const ALL: [Self; 3] = [Self::Alone, Self::Handshakes(KeyKind::Ecdsa), Self::Handshakes(KeyKind::Rsa)];
+    const ALL: [Self; 4] =
+        [Self::Alone, Self::Handshakes(KeyKind::Ecdsa), Self::Handshakes(KeyKind::Rsa), Self::Flood];
 
     /// The name in rows.
     pub(super) fn name(self) -> &'static str {
@@ -44,12 +61,13 @@ impl Besides {
             Self::Alone => "alone",
             Self::Handshakes(KeyKind::Ecdsa) => "beside P-256",
             Self::Handshakes(KeyKind::Rsa) => "beside RSA-2048",
+            Self::Flood => "beside a flood",
         }
     }
 
     fn key(self) -> KeyKind {
         match self {
-            Self::Alone => KeyKind::Ecdsa,
+            Self::Alone | Self::Flood => KeyKind::Ecdsa,
             Self::Handshakes(kind) => kind,
         }
     }
@@ -67,17 +85,15 @@ pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> 
 
 fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mut Points) -> BenchResult<()> {
     let started = server.start(bench, besides.key(), Spread::AllCpus)?;
-    let others = match besides {
-        Besides::Alone => None,
-        Besides::Handshakes(_) => Some(OtherClients::begin(&mut handshakes(bench, &started))?),
-    };
-    let requests = record_of(&mut requests(bench, &started))?;
-    let handshakes = others.map(OtherClients::end).transpose()?;
-    for record in [Some(&requests), handshakes.as_ref()].into_iter().flatten() {
-        if record.failed > 0 || record.good == 0 {
-            return Err(wrong_load(server, format!("{} failed: {:?}", record.failed, record.faults)));
+    let running = match besides {
+        Besides::Alone => RunningHandshakes::None,
+        Besides::Handshakes(_) => {
+            RunningHandshakes::Steady(OtherClients::begin(&mut handshakes(bench, &started))?)
         }
-    }
+        Besides::Flood => RunningHandshakes::Flood(HandshakeFlood::begin(started.address, FLOOD_CLIENTS)?),
+    };
+    let requests = checked(server, record_of(&mut requests(bench, &started))?)?;
+    let handshakes_per_s = running.end(server)?;
     let mut push = |metric, value| push(points, besides.name(), server, metric, value);
     let mut said = format!("{:<15} {:<8}", besides.name(), server.name());
     for (metric, percent) in [("p50_us", 50.0), ("p99_us", 99.0), ("p99_9_us", 99.9)] {
@@ -87,18 +103,48 @@ fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mu
             push((metric, "us"), us);
         }
     }
-    if let Some(record) = handshakes {
-        let (full, _) = record.handshakes;
-        push(("handshakes_per_s", "1/s"), full as f64 / (record.window_ns as f64 / 1e9));
+    if let Some(per_s) = handshakes_per_s {
+        said += &format!("  {per_s:.0} handshakes a second");
+        push(("handshakes_per_s", "1/s"), per_s);
     }
     eprintln!("{said}");
     started.process.stop()
 }
 
+impl RunningHandshakes {
+    /// Ends the handshakes. Returns their number in a second.
+    fn end(self, server: TlsServer) -> BenchResult<Option<f64>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Steady(clients) => {
+                let record = checked(server, clients.end()?)?;
+                let (full, _) = record.handshakes;
+                Ok(Some(full as f64 / (record.window_ns as f64 / 1e9)))
+            }
+            Self::Flood(flood) => {
+                let count = flood.end();
+                // A server may refuse a part of a flood, but not all of it.
+                if count.answered == 0 {
+                    return Err(wrong_load(server, format!("the flood got no answer: {count:?}")));
+                }
+                Ok(Some(count.answered as f64 / count.lasted.as_secs_f64()))
+            }
+        }
+    }
+}
+
+/// The record, if no request failed.
+fn checked(server: TlsServer, record: Record) -> BenchResult<Record> {
+    if record.failed > 0 || record.good == 0 {
+        return Err(wrong_load(server, format!("{} failed: {:?}", record.failed, record.faults)));
+    }
+    Ok(record)
+}
+
 fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
     let lengths = if bench.is_full() { LENGTHS } else { LENGTHS_SMOKE };
     let lasts_ms = (bench.options.duration * lengths).as_millis();
-    let mut command = load_on(bench, bench.cpus.client);
+    let mut command = load_on(bench, bench.cpus.client, MEASURED_NICE);
     command.args(["-c", &bench.connections().to_string(), "--rate", &REQUESTS_PER_S.to_string()]);
     command.args(["--warm-up", &format!("{}ms", lasts_ms / 4), "-d", &format!("{lasts_ms}ms")]);
     command.arg(url(started.address, FILES[0].0));
@@ -107,7 +153,7 @@ fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
 
 /// Clients that make full handshakes at a steady rate.
 fn handshakes(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
-    let mut command = load_on(bench, bench.cpus.server);
+    let mut command = load_on(bench, bench.cpus.server, FLOOD_NICE);
     command.args(["--no-keepalive", "--rate", &format!("constant:{HANDSHAKES_PER_S}"), "-d", "10m"]);
     command.arg(url(started.address, FILES[0].0));
     command

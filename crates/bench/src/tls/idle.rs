@@ -69,7 +69,7 @@ fn sample(bench: &TlsBench<'_>, server: TlsServer, points: &mut Points) -> Bench
     warm_up.run(bench, server, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
     until_quiet(bench, &started, 0)?;
     let before = memory_of_group(started.process.group())?;
-    let mut command = load_on(bench, bench.cpus.client);
+    let mut command = load_on(bench, bench.cpus.client, 0);
     let think = if bench.is_full() { THINK } else { THINK_SMOKE };
     command.args(["-c", &count.to_string(), "--think", &format!("{}s", think.as_secs())]);
     command.args(["-d", "10m", "--timeout", "60s"]);

@@ -101,9 +101,10 @@ pub(super) fn url(address: SocketAddr, file: &str) -> String {
     format!("https://{address}/{file}")
 }
 
-/// A command of the load on all cpus, with the record on standard output.
-pub(super) fn load_on(bench: &TlsBench<'_>, cpu: usize) -> Command {
-    let mut command = Command::new(&bench.options.vermeil);
+/// A command of the load on `cpu`, with the niceness `nice` and the record on standard output.
+pub(super) fn load_on(bench: &TlsBench<'_>, cpu: usize, nice: i32) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", &nice.to_string()]).arg(&bench.options.vermeil);
     command.args(["load", "--quiet", "--json", "-", "--insecure", "--cores", &only(cpu)]);
     command
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::TlsBench;
-use super::beside::{HANDSHAKES_PER_S, REQUESTS_PER_S};
+use super::beside::{Besides, HANDSHAKES_PER_S, REQUESTS_PER_S};
 use super::cost::{CONNECTIONS, TlsWork};
 use super::keys::KeyKind;
 use super::servers::TlsServer;
@@ -27,7 +27,10 @@ Clients, and not servers, limit the rates of handshakes, because all servers mee
 connections have made a full handshake and one request, and wait for the next; the number is the growth of the \
 server's memory without the kernel's sockets, and the goal is 12 KB. *Beside*: requests arrive at a steady rate over \
 kept connections and share two cpus with their load, with the server, and with other clients that make full \
-handshakes. Times count from the planned start of a request.
+handshakes. In a *flood*, 64 clients begin handshakes with the recorded first message of openssl and reset the \
+connection at the answer, so the clients compute nothing and the server is the limit. *× alone* divides the p99 by \
+the p99 without handshakes. The measured clients have a higher priority than the server, the other clients a lower \
+one. Times count from the planned start of a request.
 
 **What it does not show.** Clients with certificates, HTTP/2, and a network with losses.";
 
@@ -140,12 +143,23 @@ fn idle_table(points: &Points) -> CellTable {
 }
 
 fn beside_table(points: &Points) -> CellTable {
-    let head =
-        ["requests", "server", "p50 µs", "p99 µs", "low – high", "vermeil ×", "p99.9 µs", "handshakes/s"];
+    let head = [
+        "requests",
+        "server",
+        "p50 µs",
+        "p99 µs",
+        "low – high",
+        "vermeil ×",
+        "× alone",
+        "p99.9 µs",
+        "handshakes/s",
+    ];
     let mut table = CellTable::new(2, &head);
     for (work, server) in points.cells() {
         let vermeil = TlsServer::Vermeil.name();
         let ours = points.ratio(work, (vermeil, server), "p99_us").filter(|_| server != vermeil);
+        let p99 = |work| points.summary(work, server, "p99_us").map(|summary| summary.median);
+        let of_alone = p99(work).zip(p99(Besides::Alone.name())).map(|(beside, alone)| beside / alone);
         table.push([
             work.into(),
             server.into(),
@@ -153,6 +167,7 @@ fn beside_table(points: &Points) -> CellTable {
             points.median(work, server, "p99_us"),
             points.spread(work, server, "p99_us"),
             ours.map(|ratio| number(ratio.median)).unwrap_or_default(),
+            of_alone.map(number).unwrap_or_default(),
             points.median(work, server, "p99_9_us"),
             points.median(work, server, "handshakes_per_s"),
         ]);
