@@ -275,7 +275,7 @@ enum FollowSymlinksChoice {
 
 /// Refuses every option beside a configuration file, except options that no configuration has.
 pub(crate) fn with_conflicts(serve: Command) -> Command {
-    let stays = ["config", "take_over", "help"];
+    let stays = ["config", "take_over", "trace", "help"];
     let others = serve.get_arguments().map(Arg::get_id).filter(|id| !stays.contains(&id.as_str()));
     let others: Vec<Id> = others.cloned().collect();
     serve.mut_arg("config", |config| config.conflicts_with_all(others))
@@ -287,7 +287,9 @@ impl ServeArgs {
         match &self.config {
             Some(file) => {
                 let text = vermeil_config::text_of(file)?;
-                Ok((vermeil_config::take(file, &text, around)?, Some(text)))
+                let options = vermeil_config::take(file, &text, around)?;
+                let trace = self.trace_of(&options.instances)?;
+                Ok((ServeOptions { trace, ..options }, Some(text)))
             }
             None => Ok((self.resolve(around)?, None)),
         }

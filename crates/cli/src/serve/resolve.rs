@@ -10,6 +10,7 @@ use super::{
 };
 use crate::usage::UsageError;
 use crate::values::{Listen, Size};
+use std::path::PathBuf;
 use vermeil_address::ListenAddr;
 use vermeil_config::{HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Surroundings, Timeouts, cpus_of};
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
@@ -27,8 +28,21 @@ use vermeil_settings::{
     php::PoolsOptions,
     tls::HttpsUse,
 };
+use vermeil_topology::Instance;
 
 impl ServeArgs {
+    /// The file of the recording.
+    ///
+    /// # Errors
+    ///
+    /// Several instances.
+    pub(super) fn trace_of(&self, instances: &[Instance]) -> Result<Option<PathBuf>, UsageError> {
+        match (&self.trace, instances.len()) {
+            (Some(_), instances @ 2..) => Err(UsageError::TraceOfSeveral { instances }),
+            (trace, _) => Ok(trace.clone()),
+        }
+    }
+
     /// The server's options.
     ///
     /// # Errors
@@ -40,9 +54,7 @@ impl ServeArgs {
         self.php.refuse_superuser()?;
         let placement = RequestedPlacement { cores: self.cores.clone(), instances: self.instances };
         let instances = around.instances(&placement)?;
-        if self.trace.is_some() && instances.len() > 1 {
-            return Err(UsageError::TraceOfSeveral { instances: instances.len() });
-        }
+        let trace = self.trace_of(&instances)?;
         let cpus = cpus_of(&instances);
         let mut limits = ConnectionLimits::from(self.limits);
         let gateway = GatewayOptions {
@@ -76,7 +88,7 @@ impl ServeArgs {
             placement,
             file: None,
             left_out: Vec::new(),
-            trace: self.trace.clone(),
+            trace,
             take_over: TakeOver::Never,
             user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),

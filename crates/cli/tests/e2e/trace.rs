@@ -4,7 +4,7 @@ use crate::support::{Io, TestServer, TestSite, noise, on_usual, vermeil};
 use serde_json::Value;
 use std::process::Output;
 
-on_usual!(a_server_is_replayed_on_a_machine_one_does_not_have);
+on_usual!(a_server_is_replayed_on_a_machine_one_does_not_have, configured_server_leaves_a_trace);
 
 fn stdout(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");
@@ -36,4 +36,16 @@ fn a_server_is_replayed_on_a_machine_one_does_not_have(io: Io) {
     }
     let compared = vermeil(&["sim", "run", trace, "--compare", "none,mely"]).args(machine).output().unwrap();
     assert!(stdout(&compared).contains("mely"), "{compared:?}");
+}
+
+fn configured_server_leaves_a_trace(io: Io) {
+    let site = TestSite::new();
+    site.write("page", b"of a configured host");
+    let file = site.configure(io, "[[host]]\ndefault = true\nroot = \"site\"\n");
+    let trace = site.outside("server.ndjson");
+    let server = TestServer::of_file_with(&file, &["--trace", trace.to_str().unwrap()]);
+    assert_eq!(server.client().get("/page").status, 200);
+    server.stops_clean();
+    let text = std::fs::read_to_string(&trace).unwrap();
+    assert!(text.lines().skip(1).any(|line| line.contains("accept")), "{text}");
 }
