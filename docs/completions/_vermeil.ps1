@@ -283,6 +283,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them')
             [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the shipped machines, or print the description of a machine as a template')
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the shipped workloads, or print the description of a workload as a template')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted')
@@ -315,6 +316,15 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--leaves-half', '--leaves-half', [CompletionResultType]::ParameterName, 'A thief leaves a color that holds half of the victim''s waiting events or more')
             [CompletionResult]::new('--colors-return', '--colors-return', [CompletionResultType]::ParameterName, 'An empty color returns to the core for which it was made, as in runtimes that hash colors to cores')
             [CompletionResult]::new('--instance-per-node', '--instance-per-node', [CompletionResultType]::ParameterName, 'One instance of the program per memory node: colors stay on the node that made them, under any policy')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'vermeil;sim;show' {
+            [CompletionResult]::new('--timeline', '--timeline', [CompletionResultType]::ParameterName, 'Draw the events of each core over time')
+            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Write the events of each core over time, for ui.perfetto.dev')
+            [CompletionResult]::new('--show-from', '--show-from', [CompletionResultType]::ParameterName, 'The start of the picture and the trace, counted from the first event, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--show-time', '--show-time', [CompletionResultType]::ParameterName, 'The length of the picture and the trace, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -364,6 +374,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;sim;help' {
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them')
             [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the shipped machines, or print the description of a machine as a template')
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the shipped workloads, or print the description of a workload as a template')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted')
@@ -374,6 +385,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;sim;help;run' {
+            break
+        }
+        'vermeil;sim;help;show' {
             break
         }
         'vermeil;sim;help;machines' {
@@ -559,6 +573,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;help;sim' {
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Simulate a workload on a machine')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them')
             [CompletionResult]::new('machines', 'machines', [CompletionResultType]::ParameterValue, 'List the shipped machines, or print the description of a machine as a template')
             [CompletionResult]::new('workloads', 'workloads', [CompletionResultType]::ParameterValue, 'List the shipped workloads, or print the description of a workload as a template')
             [CompletionResult]::new('reproduce', 'reproduce', [CompletionResultType]::ParameterValue, 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted')
@@ -568,6 +583,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;help;sim;run' {
+            break
+        }
+        'vermeil;help;sim;show' {
             break
         }
         'vermeil;help;sim;machines' {

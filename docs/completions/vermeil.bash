@@ -139,6 +139,9 @@ _vermeil() {
             vermeil__subcmd__help__subcmd__sim,run)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__run"
                 ;;
+            vermeil__subcmd__help__subcmd__sim,show)
+                cmd="vermeil__subcmd__help__subcmd__sim__subcmd__show"
+                ;;
             vermeil__subcmd__help__subcmd__sim,swarm)
                 cmd="vermeil__subcmd__help__subcmd__sim__subcmd__swarm"
                 ;;
@@ -223,6 +226,9 @@ _vermeil() {
             vermeil__subcmd__sim,run)
                 cmd="vermeil__subcmd__sim__subcmd__run"
                 ;;
+            vermeil__subcmd__sim,show)
+                cmd="vermeil__subcmd__sim__subcmd__show"
+                ;;
             vermeil__subcmd__sim,swarm)
                 cmd="vermeil__subcmd__sim__subcmd__swarm"
                 ;;
@@ -246,6 +252,9 @@ _vermeil() {
                 ;;
             vermeil__subcmd__sim__subcmd__help,run)
                 cmd="vermeil__subcmd__sim__subcmd__help__subcmd__run"
+                ;;
+            vermeil__subcmd__sim__subcmd__help,show)
+                cmd="vermeil__subcmd__sim__subcmd__help__subcmd__show"
                 ;;
             vermeil__subcmd__sim__subcmd__help,swarm)
                 cmd="vermeil__subcmd__sim__subcmd__help__subcmd__swarm"
@@ -602,7 +611,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__sim)
-            opts="run machines workloads reproduce swarm calibrate parity"
+            opts="run show machines workloads reproduce swarm calibrate parity"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -672,6 +681,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__help__subcmd__sim__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__help__subcmd__sim__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1979,7 +2002,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim)
-            opts="-h --help run machines workloads reproduce swarm calibrate parity help"
+            opts="-h --help run show machines workloads reproduce swarm calibrate parity help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2037,7 +2060,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim__subcmd__help)
-            opts="run machines workloads reproduce swarm calibrate parity help"
+            opts="run show machines workloads reproduce swarm calibrate parity help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2121,6 +2144,20 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__sim__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__help__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2332,6 +2369,58 @@ _vermeil() {
                     return 0
                     ;;
                 --batch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        vermeil__subcmd__sim__subcmd__show)
+            opts="-h --timeline --trace --show-from --show-time --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeline)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --trace)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --show-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --show-time)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -262,6 +262,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
             cand run 'Simulate a workload on a machine'
+            cand show 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them'
             cand machines 'List the shipped machines, or print the description of a machine as a template'
             cand workloads 'List the shipped workloads, or print the description of a workload as a template'
             cand reproduce 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted'
@@ -293,6 +294,14 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --leaves-half 'A thief leaves a color that holds half of the victim''s waiting events or more'
             cand --colors-return 'An empty color returns to the core for which it was made, as in runtimes that hash colors to cores'
             cand --instance-per-node 'One instance of the program per memory node: colors stay on the node that made them, under any policy'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'vermeil;sim;show'= {
+            cand --timeline 'Draw the events of each core over time'
+            cand --trace 'Write the events of each core over time, for ui.perfetto.dev'
+            cand --show-from 'The start of the picture and the trace, counted from the first event, in seconds or with a unit: ms, s, m, h'
+            cand --show-time 'The length of the picture and the trace, in seconds or with a unit: ms, s, m, h'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -335,6 +344,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;sim;help'= {
             cand run 'Simulate a workload on a machine'
+            cand show 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them'
             cand machines 'List the shipped machines, or print the description of a machine as a template'
             cand workloads 'List the shipped workloads, or print the description of a workload as a template'
             cand reproduce 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted'
@@ -344,6 +354,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'vermeil;sim;help;run'= {
+        }
+        &'vermeil;sim;help;show'= {
         }
         &'vermeil;sim;help;machines'= {
         }
@@ -494,6 +506,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;help;sim'= {
             cand run 'Simulate a workload on a machine'
+            cand show 'Show a recording as it ran, without simulation: the handlers, their times and waits, and which core ran them'
             cand machines 'List the shipped machines, or print the description of a machine as a template'
             cand workloads 'List the shipped workloads, or print the description of a workload as a template'
             cand reproduce 'Run published experiments again: the published figures, the simulated figures, the difference, and whether a figure is fitted or predicted'
@@ -502,6 +515,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand parity 'Run the same programs under the same policies on the real runtime and in the simulator, and report whether both rank the policies alike'
         }
         &'vermeil;help;sim;run'= {
+        }
+        &'vermeil;help;sim;show'= {
         }
         &'vermeil;help;sim;machines'= {
         }

@@ -10,6 +10,7 @@ mod list;
 mod parity;
 mod reproduce;
 mod run;
+mod show;
 mod swarm;
 
 use crate::Exit;
@@ -24,6 +25,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil sim run server.toml --machine 'node:4 l3:2(size=32MiB) core:8 pu:1' --policy mely",
     "vermeil sim calibrate --out here.toml",
     "vermeil sim run server.ndjson --working-set 4K --machine numa-4x32 --compare all",
+    "vermeil sim show server.ndjson --timeline server.svg --show-time 5ms",
     "vermeil sim parity",
     "vermeil sim machines",
     "vermeil sim workloads support",
@@ -47,6 +49,7 @@ pub(crate) struct SimArgs {
 #[derive(Debug, Subcommand)]
 enum SimSubject {
     Run(Box<run::RunArgs>),
+    Show(show::ShowArgs),
     Machines(list::MachinesArgs),
     Workloads(list::WorkloadsArgs),
     Reproduce(reproduce::ReproduceArgs),
@@ -60,6 +63,7 @@ impl SimArgs {
     pub(crate) fn run(self) -> Exit {
         match self.what {
             SimSubject::Run(args) => args.run(),
+            SimSubject::Show(args) => args.run(),
             SimSubject::Machines(args) => args.run(),
             SimSubject::Workloads(args) => args.run(),
             SimSubject::Reproduce(args) => args.run(),

@@ -7,6 +7,7 @@
 mod chrome;
 mod comparison;
 mod decisions;
+mod recorded;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::machine::SimMachine;
 use crate::results::Results;
 use crate::workload::CompiledProgram;
 pub use comparison::{RunComparison, ideal};
+pub use recorded::RecordedRun;
 pub use table::Table;
 pub use timeline::{SPANS_MAX, Timeline};
 

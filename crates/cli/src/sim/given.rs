@@ -12,6 +12,7 @@ use vermeil_sched::{
     PlanName, Policy,
     plan::{Plan, PlanFile},
 };
+use vermeil_sim::report::RecordedRun;
 use vermeil_sim::{CompiledProgram, MachineSpec, SimMachine};
 use vermeil_topology::{Machine as Tree, synthetic, xml};
 
@@ -139,6 +140,12 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledP
         _ => return Ok(vermeil_sim::workload(word)?),
     };
     program.map_err(|error| SimUsage::inside(path)(error.into()))
+}
+
+/// A recording, as it ran.
+pub(super) fn recorded(path: &Path) -> Result<RecordedRun, SimUsage> {
+    let run = RecordedRun::parse(&read("recording", path)?);
+    run.map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
 /// The plan of `placed:FILE`.

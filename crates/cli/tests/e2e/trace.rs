@@ -48,4 +48,14 @@ fn configured_server_leaves_a_trace(io: Io) {
     server.stops_clean();
     let text = std::fs::read_to_string(&trace).unwrap();
     assert!(text.lines().skip(1).any(|line| line.contains("accept")), "{text}");
+    let picture = site.outside("server.svg");
+    let files = ["--timeline", picture.to_str().unwrap(), trace.to_str().unwrap()];
+    let shown = vermeil(&["sim", "show"]).args(files).output().unwrap();
+    let shown = stdout(&shown).to_owned();
+    assert!(shown.contains("accept::accept") && shown.contains("policy adaptive"), "{shown}");
+    assert!(std::fs::read_to_string(&picture).unwrap().starts_with("<svg"));
+    let foreign = vermeil(&["sim", "show", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(foreign.status.code(), Some(2), "{foreign:?}");
+    let said = String::from_utf8_lossy(&foreign.stderr);
+    assert!(said.contains("vermeil.toml: recording: line 1: the header: "), "{said}");
 }

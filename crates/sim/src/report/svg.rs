@@ -18,6 +18,8 @@ const COLORS: [&str; 12] = [
     "#bf7fa7", "#8fcfef", "#dfdf9f",
 ];
 const STEAL: &str = "#d55e00";
+/// Minimum width of a steal, which is much shorter than most events.
+const STEAL_NARROWEST: f64 = 1.5;
 
 impl Timeline {
     /// The picture, as SVG. `handlers`: the handlers' names in order.
@@ -64,7 +66,8 @@ impl Timeline {
                 Doing::Asleep => continue,
             };
             let (x, y) = (self.x(span.from_ns), TOP + ROW * f64::from(span.core.0));
-            let width = (self.x(span.to_ns) - x).max(NARROWEST);
+            let narrowest = if fill == STEAL { STEAL_NARROWEST } else { NARROWEST };
+            let width = (self.x(span.to_ns) - x).max(narrowest);
             let height = ROW - 3.0;
             let _ = writeln!(
                 svg,
@@ -76,7 +79,7 @@ impl Timeline {
     fn legend_to(&self, svg: &mut String, handlers: &[&str]) {
         let top = TOP + ROW * self.cores() as f64 + 10.0;
         let entries = handlers.iter().enumerate().map(|(index, &name)| (COLORS[index % COLORS.len()], name));
-        for (index, (fill, name)) in entries.chain([(STEAL, "steal")]).enumerate() {
+        for (index, (fill, name)) in entries.chain([(STEAL, self.steal_name)]).enumerate() {
             let (x, y) = (LEFT + 185.0 * (index % 6) as f64, top + 18.0 * (index / 6) as f64);
             let _ = writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\"/>");
             let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 16.0, y + 10.0, escape(name));

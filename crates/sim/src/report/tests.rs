@@ -1,6 +1,6 @@
 use super::*;
 use crate::options::SimOptions;
-use crate::{profile, simulate_watched, workload};
+use crate::{SimError, profile, simulate_watched, workload};
 
 /// Handlers with a color each, which controllers place.
 const ROW: &str = r#"
@@ -97,6 +97,37 @@ fn the_timeline_is_json_and_a_picture() {
     assert!((1_000.0..=2_000.0).contains(&latest), "{latest}");
     let svg = timeline.to_svg("a < b", &names);
     assert!(svg.starts_with("<svg") && svg.contains("a &lt; b") && svg.matches("<rect").count() > 20);
+}
+
+#[test]
+fn recording_is_shown_as_it_ran() {
+    let text = "{\"recording\":1,\"policy\":\"adaptive\",\"cpus\":[0,1],\"lost\":7}
+{\"handler\":\"task a::very::long::path::of::modules::serve\",\"color\":1,\"core\":0,\"posted_ns\":900,\"start_ns\":1000,\"run_ns\":3000}
+{\"handler\":\"handshake\",\"color\":2,\"core\":1,\"posted_ns\":1000,\"start_ns\":3000,\"run_ns\":2000,\"by\":0,\"moved_from\":0}
+";
+    let run = RecordedRun::parse(text).expect("a recording");
+    let said = run.to_text();
+    assert!(said.starts_with("2 events in 4000 ns, policy adaptive, after 7 that were not kept\n"), "{said}");
+    let cores = said.lines().skip(3).take(2).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let expected = [["0", "0", "75.0", "%", "1", "0"], ["1", "1", "50.0", "%", "1", "1"]];
+    assert_eq!(cores.collect::<Vec<_>>(), expected, "{said}");
+    let (timeline, names) = run.timeline(0, 3_000);
+    assert_eq!(names, ["path::of::modules::serve", "handshake"]);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let json: serde_json::Value = serde_json::from_str(&timeline.to_chrome(&names)).expect("JSON");
+    let spans: Vec<(&str, Option<f64>)> = json["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .map(|event| (event["name"].as_str().unwrap(), event["dur"].as_f64()))
+        .collect();
+    let cut_at_the_end = Some(1.0);
+    assert_eq!(
+        spans,
+        [("path::of::modules::serve", Some(3.0)), ("handshake", cut_at_the_end), ("steal", Some(0.001))]
+    );
+    assert!(matches!(RecordedRun::parse(text.lines().next().unwrap()), Err(SimError::Empty)));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Timeline {
     pub(super) to_ns: u64,
     pub(super) spans: Vec<TimelineSpan>,
     pub(super) is_cut: bool,
+    /// The legend's name of [`Doing::Steal`].
+    pub(super) steal_name: &'static str,
     running: Vec<Option<TimelineSpan>>,
     asleep: Vec<Option<u64>>,
 }
@@ -45,12 +47,27 @@ impl Timeline {
     /// Records the activities on this number of cores between two moments of virtual time.
     pub fn new(cores: usize, from_ns: u64, to_ns: u64) -> Self {
         let (running, asleep) = (vec![None; cores], vec![Some(0); cores]);
-        Self { from_ns, to_ns, spans: Vec::new(), is_cut: false, running, asleep }
+        Self { from_ns, to_ns, spans: Vec::new(), is_cut: false, steal_name: "steal", running, asleep }
     }
 
     /// Number of cores.
     pub(super) fn cores(&self) -> usize {
         self.running.len()
+    }
+
+    /// A core did something from one moment to another.
+    pub(super) fn ran(&mut self, core: CoreIndex, from_ns: u64, to_ns: u64, doing: Doing) {
+        self.keep(TimelineSpan { core, from_ns, to_ns: to_ns.max(from_ns + 1), doing });
+    }
+
+    /// The legend calls events from another core so.
+    pub(super) fn with_steal_name(self, steal_name: &'static str) -> Self {
+        Self { steal_name, ..self }
+    }
+
+    /// An event came from another core, at a moment whose length is not known.
+    pub(super) fn came(&mut self, core: CoreIndex, at_ns: u64, victim: CoreIndex) {
+        self.ran(core, at_ns, at_ns, Doing::Steal { victim });
     }
 
     fn keep(&mut self, span: TimelineSpan) {
