@@ -229,8 +229,6 @@ pub enum Lost {
     Peer,
     /// The client took too long.
     Late,
-    /// Another core continues with the connection.
-    Moved,
     /// An answer cannot be completed, because its file has changed.
     Cut,
 }

@@ -1,20 +1,19 @@
-//! A pool of idle (parked) sockets: no driver has these sockets, so any core may take a socket when
-//! input arrives.
+//! A pool of idle (parked) sockets: no driver has these sockets, so the task of a socket may
+//! continue on any core when input arrives.
 //!
-//! A core parks a socket that will probably be idle for a while, and still waits for the socket
-//! through the pool, which is a single descriptor for the core's driver. While that core is
-//! stalled, other cores look at the pool and take sockets with input. The thread that removes a
-//! socket from the table under the lock owns the socket; the core that parked it is woken and finds
-//! it gone. Each socket is reported once. If an epoll driver watches a pool, the kernel takes a
-//! machine-wide lock for each parked socket (it searches for cycles of epoll instances), so use the
-//! pool only for rare cases. Tested here; out of a driver and back in `tests/suite/releases.rs`.
+//! A task parks a socket that will probably be idle for a while, and its core still waits for the
+//! socket through the pool, which is a single descriptor for the core's driver. While that core is
+//! stalled, other cores look at the pool and wake the tasks whose sockets have input. Each socket
+//! is reported once. If an epoll driver watches a pool, the kernel takes a machine-wide lock for
+//! each parked socket (it searches for cycles of epoll instances), so use the pool only for rare
+//! cases. Tested here; out of a driver and back in `tests/suite/releases.rs`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -25,48 +24,46 @@ use crate::has_queued;
 /// socket; the array takes less than a page of the stack.
 const LOOK_MAX: usize = 64;
 
-/// Parked sockets, each with the caller's data.
+/// Parked sockets.
 #[derive(Debug)]
-pub struct IdlePool<T> {
+pub struct IdlePool {
     epoll: OwnedFd,
-    held: Mutex<ParkedSocket<T>>,
+    held: Mutex<ParkedSockets>,
 }
 
 #[derive(Debug)]
-struct ParkedSocket<T> {
+struct ParkedSockets {
     /// Keys given so far; no key is given twice.
     keys: u64,
-    parked: HashMap<u64, ParkedEntry<T>>,
+    parked: HashMap<u64, ParkedEntry>,
     /// Parked sockets with input, in the order of parking.
     ready: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
-struct ParkedEntry<T> {
+struct ParkedEntry {
     socket: OwnedFd,
-    with: T,
     waker: Waker,
 }
 
-/// A parked socket, for the core that parked it. Dropping it closes the socket, unless another core
-/// has taken the socket.
+/// A parked socket, for the task that parked it. Dropping it closes the socket.
 #[derive(Debug)]
-pub struct ParkRequest<T> {
-    pool: Arc<IdlePool<T>>,
+pub struct ParkRequest {
+    pool: Arc<IdlePool>,
     key: u64,
 }
 
-impl<T> IdlePool<T> {
+impl IdlePool {
     /// An empty pool.
     ///
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let held = ParkedSocket { keys: 0, parked: HashMap::new(), ready: BTreeSet::new() };
+        let held = ParkedSockets { keys: 0, parked: HashMap::new(), ready: BTreeSet::new() };
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, held: Mutex::new(held) })
     }
 
-    fn held(&self) -> MutexGuard<'_, ParkedSocket<T>> {
+    fn held(&self) -> MutexGuard<'_, ParkedSockets> {
         self.held.lock().expect("nothing panics under this lock")
     }
 
@@ -74,7 +71,7 @@ impl<T> IdlePool<T> {
     ///
     /// # Errors
     /// The socket, if the kernel cannot watch it.
-    pub fn put(self: &Arc<Self>, socket: OwnedFd, with: T, waker: Waker) -> Result<ParkRequest<T>, OwnedFd> {
+    pub fn put(self: &Arc<Self>, socket: OwnedFd, waker: Waker) -> Result<ParkRequest, OwnedFd> {
         let mut held = self.held();
         held.keys += 1;
         let key = held.keys;
@@ -83,7 +80,7 @@ impl<T> IdlePool<T> {
         if epoll::add(&self.epoll, &socket, EventData::new_u64(key), events).is_err() {
             return Err(socket);
         }
-        held.parked.insert(key, ParkedEntry { socket, with, waker });
+        held.parked.insert(key, ParkedEntry { socket, waker });
         drop(held);
         Ok(ParkRequest { pool: self.clone(), key })
     }
@@ -104,7 +101,7 @@ impl<T> IdlePool<T> {
         woken.iter().for_each(Waker::wake_by_ref);
     }
 
-    fn hear(&self, held: &mut ParkedSocket<T>) -> Vec<Waker> {
+    fn hear(&self, held: &mut ParkedSockets) -> Vec<Waker> {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; LOOK_MAX];
         // Interrupted by a signal: the caller will look again.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
@@ -128,17 +125,16 @@ impl<T> IdlePool<T> {
         known || has_queued(self.epoll.as_fd()).unwrap_or(false)
     }
 
-    /// Takes a socket with input, for a core that did not park it. `None` also while another thread
-    /// holds the lock, because that thread may be stalled.
-    pub fn take_ready(&self) -> Option<(OwnedFd, T)> {
-        let mut held = self.held.try_lock().ok()?;
-        let woken = if held.ready.is_empty() { self.hear(&mut held) } else { Vec::new() };
-        let first = held.ready.pop_first().and_then(|key| held.parked.remove(&key));
+    /// Wakes the tasks whose sockets have input, for a core that does not own the pool: also tasks
+    /// that the owner has woken already, because the owner may be stalled since. Nothing happens
+    /// while another thread holds the lock, because that thread may be stalled.
+    pub fn look_from_elsewhere(&self) {
+        let Ok(mut held) = self.held.try_lock() else { return };
+        self.hear(&mut held);
+        let ready = held.ready.iter().filter_map(|key| held.parked.get(key));
+        let woken: Vec<Waker> = ready.map(|parked| parked.waker.clone()).collect();
         drop(held);
         woken.iter().for_each(Waker::wake_by_ref);
-        let ParkedEntry { socket, with, .. } = first?;
-        self.forget(&socket);
-        Some((socket, with))
     }
 
     fn take(&self, key: u64) -> Option<OwnedFd> {
@@ -157,34 +153,28 @@ impl<T> IdlePool<T> {
     }
 }
 
-impl<T> AsFd for IdlePool<T> {
+impl AsFd for IdlePool {
     /// Readable while [`look`](IdlePool::look) has something to report.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
-impl<T> ParkRequest<T> {
-    /// Ready when there is input, with the socket, or with `None` when another core has taken the
-    /// socket.
-    pub fn poll_back(&self) -> Poll<Option<OwnedFd>> {
-        let held = self.pool.held();
-        if held.parked.contains_key(&self.key) && !held.ready.contains(&self.key) {
-            return Poll::Pending;
-        }
-        drop(held);
-        Poll::Ready(self.pool.take(self.key))
+impl ParkRequest {
+    /// Whether the socket was reported to have input.
+    pub fn has_input(&self) -> bool {
+        self.pool.held().ready.contains(&self.key)
     }
 
-    /// Takes the socket back, unless another core has.
-    pub fn back(&self) -> Option<OwnedFd> {
-        self.pool.take(self.key)
+    /// Takes the socket back.
+    pub fn back(self) -> OwnedFd {
+        self.pool.take(self.key).expect("only this request takes the socket, and ends with that")
     }
 }
 
-impl<T> Drop for ParkRequest<T> {
+impl Drop for ParkRequest {
     fn drop(&mut self) {
-        drop(self.back());
+        drop(self.pool.take(self.key));
     }
 }
 
@@ -205,93 +195,104 @@ mod tests {
         }
     }
 
-    fn idle_pool() -> (Arc<IdlePool<u32>>, Arc<ParkedCount>) {
+    fn idle_pool() -> (Arc<IdlePool>, Arc<ParkedCount>) {
         (Arc::new(IdlePool::new().expect("a descriptor")), Arc::default())
     }
 
+    impl ParkedCount {
+        fn number(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
     /// A parked socket, and its peer.
-    fn put(pool: &Arc<IdlePool<u32>>, with: u32, woken: &Arc<ParkedCount>) -> (ParkRequest<u32>, UnixStream) {
+    fn put(pool: &Arc<IdlePool>, woken: &Arc<ParkedCount>) -> (ParkRequest, UnixStream) {
         let (peer, socket) = UnixStream::pair().expect("a pair");
-        let rest = pool.put(socket.into(), with, woken.clone().into()).expect("it can be watched");
+        let rest = pool.put(socket.into(), woken.clone().into()).expect("it can be watched");
         (rest, peer)
     }
 
     #[test]
     fn owner_is_told_once_and_takes_socket_back() {
         let (pool, woken) = idle_pool();
-        let (rest, mut peer) = put(&pool, 7, &woken);
+        let (rest, mut peer) = put(&pool, &woken);
         pool.look();
-        assert!(rest.poll_back().is_pending() && !pool.has_ready());
+        assert!(!rest.has_input() && !pool.has_ready());
         peer.write_all(b"a").expect("room");
         assert!(pool.has_ready());
         pool.look();
         peer.write_all(b"b").expect("room");
         pool.look();
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        let Poll::Ready(Some(socket)) = rest.poll_back() else { panic!("it is told of") };
-        drop(rest);
+        assert_eq!(woken.number(), 1);
+        assert!(rest.has_input());
         let mut two = [0; 2];
-        UnixStream::from(socket).read_exact(&mut two).expect("nothing is lost");
+        UnixStream::from(rest.back()).read_exact(&mut two).expect("nothing is lost");
         assert_eq!(&two, b"ab");
-        assert!(!pool.has_ready(), "it is not watched any more");
+        assert!(!pool.has_ready() && pool.is_empty(), "it is not watched any more");
     }
 
     #[test]
-    fn socket_taken_by_neighbour_is_gone() {
+    fn neighbour_wakes_tasks_with_input() {
         let (pool, woken) = idle_pool();
-        let (first, mut peer) = put(&pool, 1, &woken);
-        let (second, other_peer) = put(&pool, 2, &woken);
-        assert!(pool.take_ready().is_none() && pool.len() == 2, "nothing to read");
+        let (first, mut peer) = put(&pool, &woken);
+        let (second, other_peer) = put(&pool, &woken);
+        let (third, _silent) = put(&pool, &woken);
+        pool.look_from_elsewhere();
+        assert_eq!(woken.number(), 0, "nothing to read");
         peer.write_all(b"a").expect("room");
         drop(other_peer);
-        let mut taken: Vec<u32> = std::iter::from_fn(|| pool.take_ready()).map(|(_, with)| with).collect();
-        taken.sort_unstable();
-        assert_eq!(taken, [1, 2], "bytes, and an end");
-        assert_eq!(woken.0.load(Ordering::Relaxed), 2, "who put them there learns of it");
-        assert!(matches!(first.poll_back(), Poll::Ready(None)) && second.back().is_none() && pool.is_empty());
+        pool.look_from_elsewhere();
+        assert_eq!(woken.number(), 2, "bytes, and an end");
+        assert_eq!([&first, &second, &third].map(ParkRequest::has_input), [true, true, false]);
     }
 
     #[test]
-    fn neighbour_takes_socket_of_stuck_owner() {
+    fn neighbour_wakes_tasks_that_stalled_owner_woke() {
         let (pool, woken) = idle_pool();
-        let (rest, mut peer) = put(&pool, 1, &woken);
+        let (rest, mut peer) = put(&pool, &woken);
         peer.write_all(b"a").expect("room");
         pool.look();
-        assert!(pool.has_ready() && pool.take_ready().is_some() && !pool.has_ready());
-        assert!(matches!(rest.poll_back(), Poll::Ready(None)));
+        assert!(pool.has_ready());
+        pool.look_from_elsewhere();
+        assert_eq!(woken.number(), 2);
+        drop(rest.back());
+        pool.look_from_elsewhere();
+        assert!(woken.number() == 2 && !pool.has_ready());
+    }
+
+    #[test]
+    fn stalled_holder_of_the_lock_stalls_no_neighbour() {
+        let (pool, woken) = idle_pool();
+        let (_rest, mut peer) = put(&pool, &woken);
+        peer.write_all(b"a").expect("room");
+        let held = pool.held();
+        assert!(pool.has_ready());
+        pool.look_from_elsewhere();
+        drop(held);
+        assert_eq!(woken.number(), 0);
+        pool.look_from_elsewhere();
+        assert_eq!(woken.number(), 1);
     }
 
     #[test]
     fn dropping_closes_the_socket() {
         let (pool, woken) = idle_pool();
-        let (rest, mut peer) = put(&pool, 1, &woken);
+        let (rest, mut peer) = put(&pool, &woken);
         drop(rest);
         assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
+        assert!(pool.is_empty());
     }
 
-    /// Many concurrent takers: exactly one gets each socket.
     #[test]
-    fn one_of_many_has_it() {
+    fn all_of_many_sockets_are_reported() {
         let (pool, woken) = idle_pool();
-        for _ in 0..50 {
-            let rests: Vec<_> = (0..LOOK_MAX as u32 + 10).map(|with| put(&pool, with, &woken)).collect();
-            for (_, peer) in &rests {
-                (&mut &*peer).write_all(b"a").expect("room");
-            }
-            let taken: usize = std::thread::scope(|scope| {
-                let takers: Vec<_> = (0..3)
-                    .map(|_| {
-                        scope.spawn(|| {
-                            std::iter::from_fn(|| pool.has_ready().then(|| pool.take_ready()))
-                                .flatten()
-                                .count()
-                        })
-                    })
-                    .collect();
-                let back = rests.iter().filter(|(rest, _)| rest.back().is_some()).count();
-                back + takers.into_iter().map(|taker| taker.join().expect("a taker")).sum::<usize>()
-            });
-            assert_eq!(taken, rests.len());
+        let rests: Vec<_> = (0..LOOK_MAX + 10).map(|_| put(&pool, &woken)).collect();
+        for (_, peer) in &rests {
+            (&mut &*peer).write_all(b"a").expect("room");
         }
+        pool.look();
+        pool.look();
+        assert_eq!(woken.number(), rests.len());
+        assert!(rests.iter().all(|(rest, _)| rest.has_input()));
     }
 }

@@ -119,6 +119,7 @@ mod times;
 mod until_end;
 mod utilization;
 mod wake_core;
+mod wakes_here;
 mod watched;
 mod when;
 
@@ -143,7 +144,7 @@ pub use net::{TcpListener, TcpStream, busy_poll};
 pub use snapshot::{CoreSnapshot, Placements, Snapshot};
 pub use source::Source;
 pub use spec::{Exclusion, Place, Spec};
-pub use staying::movable;
+pub use staying::{movable, wake_here};
 pub use task::{Task, spawn, yield_now, yield_turn};
 pub use time::{Sleep, Timeout, sleep};
 pub use times::{Histogram, ObservedTimes};

@@ -19,6 +19,7 @@ use crate::{
     settings::RuntimeSettings,
     stamps::WORDS,
     times::HandlerTimes,
+    wakes_here::wakes_here,
 };
 use crossbeam_utils::CachePadded;
 use std::{
@@ -233,9 +234,23 @@ impl RuntimeShared {
     /// empty.
     pub(crate) fn called(&self, token: RuntimeToken, poster: Option<CoreIndex>) {
         if let Some(here) = poster {
-            self.move_task_to_poster(&token, here);
+            if wakes_here() {
+                self.take_woken(&token, here);
+            } else {
+                self.move_task_to_poster(&token, here);
+            }
         }
         self.woken(token, poster);
+    }
+
+    /// For `wake_here`: a color that may move comes to its waker's core.
+    #[cold]
+    fn take_woken(&self, token: &RuntimeToken, here: CoreIndex) {
+        let color = token.color();
+        if color.core() != here.0 && color.meta.may_move() && color.meta.allows(here) {
+            self.count_move(color.meta.handler());
+            token.move_to(here.0);
+        }
     }
 
     /// An event was posted to a running color, which returns to a ready queue with the event.

@@ -11,6 +11,7 @@ use crate::{
     color_meta::{ColorMeta, Staying},
     core::current,
     handle::Handle,
+    wakes_here,
 };
 use std::{
     future::Future,
@@ -45,6 +46,15 @@ impl Handle {
 /// A future that cannot be moved in memory is pinned by the caller: `movable(pin!(future))`.
 pub fn movable<F: Future + Unpin>(future: F) -> impl Future<Output = F::Output> {
     Movable(future)
+}
+
+/// Wakes tasks in `wake`. The tasks continue on the running core, whatever the policy says, if
+/// their colors may move. Off a core, the tasks are woken as usual.
+///
+/// A core takes over the waiting tasks of a stalled core in this way: a task of
+/// [`Handle::spawn_staying`] that waits in [`movable`] then continues here.
+pub fn wake_here<R>(wake: impl FnOnce() -> R) -> R {
+    wakes_here::within(wake)
 }
 
 /// The future of [`movable`].

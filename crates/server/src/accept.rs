@@ -96,23 +96,13 @@ pub(crate) fn start(
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
     match tls {
-        None => serve(handle, core, stream, admission, 0, visit),
+        None => {
+            let stream = ClientStream::plain(stream);
+            let start = ConnectionStart::default();
+            spawn(handle, core, visit, |place| request_loop::serve(stream, place, admission, start));
+        }
         Some(tls) => spawn(handle, core, visit, |place| handshake::serve(stream, place, tls, addr)),
     }
-    Ok(())
-}
-
-/// Continues on this core with a connection that has had `requests` requests.
-///
-/// # Errors
-/// The driver refuses the descriptor.
-pub(crate) fn adopt(handle: &Handle, core: CoreIndex, socket: OwnedFd, requests: u32) -> io::Result<()> {
-    // The connection continues even at the client's bound, because the other core gives back the
-    // client's place only a moment later.
-    let visit = visit(&socket).unwrap_or_default();
-    let stream = TcpStream::resume(socket)?;
-    core_context::with(|local| local.server.balancing.count(core.0 as usize, Accepted::Moved));
-    serve(handle, core, stream, Admission::Serve, requests, visit);
     Ok(())
 }
 
@@ -136,19 +126,6 @@ fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
         let Ok(Some(peer)) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };
         local.server.visit(peer.ip(), max).map(Some).ok_or(ClientIsFull)
     })
-}
-
-fn serve(
-    handle: &Handle,
-    core: CoreIndex,
-    stream: TcpStream,
-    admission: Admission,
-    requests: u32,
-    visit: Option<Visit>,
-) {
-    let stream = ClientStream::plain(stream);
-    let start = ConnectionStart { requests, ..ConnectionStart::default() };
-    spawn(handle, core, visit, |place| request_loop::serve(stream, place, admission, start));
 }
 
 fn spawn<F: Future<Output = ()> + Send + 'static>(

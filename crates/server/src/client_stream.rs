@@ -148,9 +148,18 @@ impl ClientStream {
         }
     }
 
-    /// Returns the socket if the connection is idle. A connection through TLS stays on its core.
-    pub(crate) async fn release(&mut self) -> io::Result<Option<OwnedFd>> {
-        if self.is_secure() { Ok(None) } else { self.tcp.release().await }
+    /// Returns the socket if the connection is idle. The state of TLS stays.
+    pub(crate) async fn release(&self) -> io::Result<Option<OwnedFd>> {
+        self.tcp.release().await
+    }
+
+    /// Continues with the socket of [`release`](Self::release).
+    ///
+    /// # Errors
+    /// The driver refuses the descriptor.
+    pub(crate) fn resume(&mut self, socket: OwnedFd) -> io::Result<()> {
+        self.tcp = TcpStream::resume(socket)?;
+        Ok(())
     }
 
     /// Tells the client that no more content follows, if that needs bytes of TLS. Call this

@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) quiet_since_ms: Option<u64>,
     /// Bytes of content that have come since then.
     quiet_bytes: u64,
+    /// The last rest was short.
+    asks_often: bool,
     /// How the connection is closed if nothing else happens.
     pub(crate) farewell: Farewell,
     /// Set once an answer may have depended on it.
@@ -157,6 +159,7 @@ impl Connection {
             waiting_for: WaitingFor::Nothing,
             quiet_since_ms: None,
             quiet_bytes: 0,
+            asks_often: false,
             farewell: Farewell::Expected,
             origin: None,
             link: None,
@@ -262,7 +265,7 @@ impl Connection {
             });
             let received = movable(pin!(self.limit.limit(receiving))).await;
             match (received, after_rest.take()) {
-                (Err(_), Some(allowed)) => after_rest = self.rest(allowed).await?,
+                (Err(_), Some(allowed)) => after_rest = self.rest(allowed, since_ms).await?,
                 (Ok(ReceiveEnd::Is(received)), _) => break Ok(received),
                 (Ok(ReceiveEnd::GivesWay), _) => break Err(Farewell::Expected),
                 (Err(_), _) => break Err(Farewell::Ours),
@@ -440,7 +443,7 @@ impl Connection {
     fn set_limit(&mut self, waiting_for: WaitingFor) -> Option<Duration> {
         let (timeouts, has_shelf) =
             core_context::with(|local| (local.server.timeouts, local.sockets.shelf.is_some()));
-        let rests = self.stream.is_secure() || has_shelf && !self.has_announced_client();
+        let rests = self.stream.is_secure() || has_shelf;
         let allowed = match waiting_for {
             WaitingFor::NextRequest if rests => {
                 return self.wait_to_park(timeouts.keep_alive);

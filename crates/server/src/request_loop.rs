@@ -72,7 +72,7 @@ pub(crate) fn serve(
         connection.place.end();
         match ended {
             Ok(Farewell::Expected) => connection.stream.say_end(),
-            Err(Lost::Peer | Lost::Late | Lost::Moved) => {}
+            Err(Lost::Peer | Lost::Late) => {}
             Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
             // The client counts the bytes and sees that some are missing.
             Err(Lost::Cut) => {}

@@ -1,13 +1,14 @@
 //! The watching: tasks of a core wait for connections on the listeners of neighbours, and take
-//! connections when it is time. The tasks also take connections with an unread request from the
-//! neighbours' shelves.
+//! connections when it is time. The tasks also wake the connections with an unread request on the
+//! neighbours' shelves, which then continue on this core.
 //!
-//! With epoll, the kernel tells a neighbour if the owner's driver was not waiting. With io_uring,
-//! the kernel tells the neighbour together with the owner, and only the next core of the ring asks
-//! to be told. One case remains: a core whose driver was waiting and whose thread then did not run.
-//! So every core also looks around now and then. Before the core drops a watch, the core takes the
-//! connections that wait, as closing a listener does, because the last holder of a socket resets
-//! the waiting connections. When to take: `balance/verdict.rs`.
+//! The kernel tells the next core of the ring of each connection together with the owner, and of
+//! each request on a shelf. With epoll, the kernel tells a neighbour of a connection only if the
+//! owner's driver was not waiting, and tells every neighbour. One case remains: a core whose driver
+//! was waiting and whose thread then did not run. So every core also looks around now and then.
+//! Before the core drops a watch, the core takes the connections that wait, as closing a listener
+//! does, because the last holder of a socket resets the waiting connections. When to take:
+//! `balance/verdict.rs`.
 
 use crate::{accept, core_context};
 use std::{
@@ -17,7 +18,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, yield_now};
+use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, wake_here, yield_now};
 use vermeil_accept::{
     balance::{
         Accepted, Balancing, IdleConnectionPool,
@@ -89,10 +90,11 @@ struct StallRescue {
     addr: ListenAddr,
 }
 
-/// A watch, with the task that waits for the kernel to tell of a connection.
+/// A watch, with the tasks that wait for the kernel to tell of a connection or of a request.
 struct Watching {
     watch: Arc<StallRescue>,
     told: Option<Task<()>>,
+    shelf_told: Option<Task<()>>,
 }
 
 /// The watches of a core.
@@ -129,12 +131,16 @@ fn begin(handle: &Handle, core: CoreIndex, watched: Vec<WatchedListener>) -> io:
     let tells_every_watcher = Source::tells_every_watcher()?;
     for WatchedListener { owner, addr, socket, shelf, is_next, .. } in watched {
         let source = Source::watch(socket)?;
+        let requests = shelf.as_ref().filter(|_| is_next).map(shelf_source).transpose()?;
         let watch = Arc::new(StallRescue { handle: handle.clone(), core, owner, source, shelf, addr });
         let told = (is_next || !tells_every_watcher).then(|| {
             let rest = if tells_every_watcher { REST } else { Duration::ZERO };
             handle.spawn_on(&handle.color_on(core), wait_to_be_told(watch.clone(), rest))
         });
-        POST.with_borrow_mut(|post| post.watching.push(Watching { watch, told }));
+        let shelf_told = requests.map(|requests| {
+            handle.spawn_on(&handle.color_on(core), wait_for_requests(watch.clone(), requests))
+        });
+        POST.with_borrow_mut(|post| post.watching.push(Watching { watch, told, shelf_told }));
     }
     POST.with_borrow_mut(|post| {
         post.looking_around.get_or_insert_with(|| handle.spawn_on(&handle.color_on(core), look_around()));
@@ -151,6 +157,14 @@ async fn wait_to_be_told(watch: Arc<StallRescue>, rest: Duration) {
     }
 }
 
+/// Waits for requests on the owner's shelf.
+async fn wait_for_requests(watch: Arc<StallRescue>, requests: Source) {
+    while requests.readable().await.is_ok() {
+        watch.rescue().await;
+        sleep(REST).await;
+    }
+}
+
 async fn look_around() {
     loop {
         sleep(LOOK_AROUND).await;
@@ -164,8 +178,11 @@ async fn look_around() {
 
 impl StallRescue {
     fn has_something(&self) -> bool {
-        let has_request = self.shelf.as_ref().is_some_and(|shelf| shelf.has_ready());
-        has_request || matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
+        self.shelf.as_ref().is_some_and(|shelf| shelf.has_ready()) || self.has_queued()
+    }
+
+    fn has_queued(&self) -> bool {
+        matches!(self.source.with_fd(has_queued), Ok(Ok(true)))
     }
 
     /// Takes the connections that wait for the owner, if the owner does not come.
@@ -191,24 +208,16 @@ impl StallRescue {
     }
 
     async fn take(&self) {
+        if let Some(shelf) = &self.shelf {
+            wake_here(|| shelf.look_from_elsewhere());
+        }
         let mut taken = 0;
-        while self.has_something()
-            && core_context::makes_room().await
-            && (self.move_one() || self.accept_one())
-        {
+        while self.has_queued() && core_context::makes_room().await && self.accept_one() {
             taken += 1;
             if taken % IN_A_ROW == 0 {
                 yield_now().await;
             }
         }
-    }
-
-    fn move_one(&self) -> bool {
-        let told = self.shelf.as_ref().and_then(|shelf| shelf.take_ready());
-        let Some((socket, requests)) = told else { return false };
-        // The owner no longer holds the connection, so this core logs the error.
-        let adopted = accept::adopt(&self.handle, self.core, socket, requests);
-        adopted.inspect_err(accept::say_trouble).is_ok()
     }
 
     fn accept_one(&self) -> bool {
@@ -218,13 +227,18 @@ impl StallRescue {
     }
 }
 
+/// Readable while a shelf has a request.
+fn shelf_source(shelf: &Arc<IdleConnectionPool>) -> io::Result<Source> {
+    Source::new(shelf.as_fd().try_clone_to_owned()?)
+}
+
 /// Wakes the tasks of this core's resting connections when the kernel reports their requests to the
 /// shelf.
 ///
 /// # Errors
 /// Out of descriptors.
 pub(crate) fn keep(shelf: Arc<IdleConnectionPool>) -> io::Result<impl Future<Output = ()> + Send + 'static> {
-    let source = Source::new(shelf.as_fd().try_clone_to_owned()?)?;
+    let source = shelf_source(&shelf)?;
     Ok(async move {
         while source.readable().await.is_ok() {
             shelf.look();
@@ -248,12 +262,12 @@ pub(crate) fn stop() {
 fn stop_where(ends: impl Fn(ListenAddr) -> bool) {
     let ended: Vec<Watching> = POST
         .with_borrow_mut(|post| post.watching.extract_if(.., |watching| ends(watching.watch.addr)).collect());
-    for Watching { watch, told, .. } in ended {
+    for Watching { watch, told, shelf_told } in ended {
         // Later connections are reported to another watcher, perhaps of another server, because the
         // kernel passes over a driver that does not wait. This driver waits again only when the
         // cancelled task has gone, and the watch with it.
         while watch.accept_one() {}
-        if let Some(task) = told {
+        for task in told.into_iter().chain(shelf_told) {
             task.cancel();
         }
     }

@@ -9,8 +9,8 @@
 //! by connecting which mode works.
 //!
 //! An accepted connection belongs to its core. While the connection waits for its client's next
-//! request, it stands on the core's shelf. Neighbours take connections from the shelf as from the
-//! listeners (`connection/parking.rs`).
+//! request, it stands on the core's shelf. If the core is stuck, neighbours continue with the
+//! connections of the shelf that have a request (`connection/parking.rs`).
 //!
 //! Reading order: `neighbours` (which core watches which), `verdict` (when to take), `relieve` (the
 //! tasks), `kernel` (the program), `self_test`, `changeover` (sockets of another server),
@@ -53,8 +53,8 @@ pub enum SocketSteering {
     Hash,
 }
 
-/// Connections of a core that wait for the next request, each with the number of past requests.
-pub type IdleConnectionPool = vermeil_io::IdlePool<u32>;
+/// Connections of a core that wait for the next request.
+pub type IdleConnectionPool = vermeil_io::IdlePool;
 
 /// The assignment of a server's connections to cores.
 #[derive(Debug)]

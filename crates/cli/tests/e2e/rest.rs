@@ -9,12 +9,17 @@ use crate::support::{
     ExpectedContent, Io, StoppedThread, TestClient, TestServer, TestSite, noise, on_both, two_cpus, until,
     vermeil,
 };
+use crate::tls::{self, TestCertificate, TlsClient, secure_addr, trusting};
+use rustls::version::TLS13;
 use serde_json::Value;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 on_both! {
     a_stuck_core_holds_up_no_connection_that_rests,
+    a_stuck_core_holds_up_no_tls_connection_that_rests,
     no_request_is_lost_while_cores_get_stuck_now_and_then,
     requests_are_counted_on_from_one_core_to_another,
     connection_of_a_proxy_itself_is_announced_once,
@@ -118,6 +123,48 @@ fn a_stuck_core_holds_up_no_connection_that_rests(io: Io) {
     let said = asked.server.stderr();
     assert!(said.contains("vermeil: accepted: 12 connections") && said.contains(": 48 requests"), "{said}");
     assert!(!said.contains(" 0 moved between requests"), "{said}");
+}
+
+/// The session of TLS continues on the other core.
+fn a_stuck_core_holds_up_no_tls_connection_that_rests(io: Io) {
+    let Some([first, second]) = two_cpus() else { return };
+    let site = TestSite::new();
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let file = site.configure(
+        io,
+        &format!(
+            "control = \"control\"\ncores = \"{first},{second}\"\nbalance = \"local\"\n\
+             [[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n\
+             [[host]]\nroot = \"site\"\ncertificate = \"a.crt\"\nkey = \"a.key\"\n"
+        ),
+    );
+    let control = site.outside("control").to_str().expect("UTF-8").to_owned();
+    let asked = AskedServer { server: TestServer::of_file(&file), control };
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut clients: Vec<TlsClient> =
+        (0..12).map(|_| tls::client(secure_addr(&asked.server), &config, "a.example")).collect();
+    let ask = |client: &mut TlsClient| {
+        client.write_all(b"HEAD / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("an answer");
+            answer.push(byte[0]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    };
+    clients.iter_mut().for_each(ask);
+    asked.rests(12);
+    let (core, its) = asked.fullest();
+    let Some(stopped) = StoppedThread::core(&asked.server, core) else { return };
+    clients.iter_mut().for_each(ask);
+    assert!(asked.of_cores("moved")[1 - core] >= its, "{:?}", asked.server);
+    drop(stopped);
+    clients.iter_mut().for_each(ask);
+    drop(clients);
+    until("all have been forgotten", || (asked.sum("connections") == 0).then_some(()));
+    asked.server.stops_clean();
 }
 
 fn no_request_is_lost_while_cores_get_stuck_now_and_then(io: Io) {
@@ -258,8 +305,8 @@ fn timely_request_of_resting_connection_is_answered(io: Io) {
     asked.server.stops_clean();
 }
 
-/// Each core holds its maximum of connections, all idle: a neighbour evicts a connection of its own
-/// for a connection with a request.
+/// Each core holds its maximum of connections, all idle: a neighbour continues with connections
+/// that have a request, beyond its bound or in place of connections of its own.
 fn a_full_neighbour_makes_room(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();

@@ -1,7 +1,7 @@
 //! Tasks of `spawn_staying`: their color moves during a wait of `movable`, and at no other time.
 
 use super::PATIENCE;
-use crate::{CoreIndex, Pinning, Policy, Runtime, core_index, movable};
+use crate::{CoreIndex, Pinning, Policy, Runtime, core_index, movable, wake_here};
 use std::{
     future::poll_fn,
     pin::pin,
@@ -73,5 +73,47 @@ fn staying_task_moves_in_movable_waits_alone() {
     let seen = task.wait().expect("the task does not panic");
     let moves = seen.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(moves > 25, "moved {moves} times in 50 waits");
+    runtime.shutdown(PATIENCE);
+}
+
+/// A task that waits on `core`, in a movable wait or not, until it is woken; its waker and its end.
+fn waiting_task(runtime: &Runtime, core: CoreIndex, may_move: bool) -> (Waker, crate::Task<CoreIndex>) {
+    let (to, waker) = std::sync::mpsc::channel();
+    let task = runtime.handle().spawn_staying(core, async move {
+        let mut polls = 0;
+        let wait = poll_fn(|context| {
+            polls += 1;
+            // The waker of the first poll is enough.
+            let _ = to.send(context.waker().clone());
+            if polls == 1 { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let wait = pin!(wait);
+        if may_move {
+            movable(wait).await
+        } else {
+            wait.await
+        }
+        here()
+    });
+    (waker.recv_timeout(PATIENCE).expect("the task waits"), task)
+}
+
+/// The policy moves nothing by itself.
+#[test]
+fn task_that_may_move_continues_where_it_is_woken() {
+    let allowed = vermeil_io::current_affinity();
+    let cpus = (0..2).map(|core| allowed[core % allowed.len()]);
+    let runtime =
+        Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(Policy::None).build().expect("starts");
+    let handle = runtime.handle();
+    for (may_move, expected) in [(true, CoreIndex(1)), (false, CoreIndex(0))] {
+        let (waker, task) = waiting_task(&runtime, CoreIndex(0), may_move);
+        // The poll of the first core may still be running.
+        let idle = handle.spawn_on(&handle.color_on(CoreIndex(0)), async {});
+        idle.wait().expect("the core runs");
+        let on_other = handle.color_on(CoreIndex(1));
+        handle.spawn_on(&on_other, async move { wake_here(|| waker.wake()) }).wait().expect("it wakes");
+        assert_eq!(task.wait().expect("the task ends"), expected, "{may_move}");
+    }
     runtime.shutdown(PATIENCE);
 }

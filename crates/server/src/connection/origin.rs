@@ -238,12 +238,6 @@ impl Connection {
         }
     }
 
-    /// Whether a proxy has announced the client of the connection. Other cores do not know that
-    /// client, so the connection stays with its core.
-    pub(super) fn has_announced_client(&self) -> bool {
-        self.origin.as_ref().is_some_and(|origin| origin.announced.is_some())
-    }
-
     /// Both ends of the connection, for a program.
     pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
         let link = self.socket_link()?;

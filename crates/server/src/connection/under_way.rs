@@ -63,7 +63,7 @@ impl UnderWay {
             Err(lost) => self.sent.unwrap_or(nothing(match lost {
                 Lost::Peer => CLIENT_LEFT,
                 Lost::Late => CLIENT_LATE,
-                Lost::Moved | Lost::Cut => CUT,
+                Lost::Cut => CUT,
             })),
         };
         self.log(sent, if result.is_ok() { AnswerEnd::Complete } else { AnswerEnd::Aborted });
