@@ -1,6 +1,6 @@
 //! The table of the bench and its explanation.
 
-use super::{CONNECTIONS, FILE, RateHost};
+use super::{CONNECTIONS, FILE, RateHost, SLICES};
 use crate::machine;
 use crate::options::BenchOptions;
 use crate::peers::{PeerServer, find_program};
@@ -16,7 +16,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** The load names a client in `X-Forwarded-For` of each request, and both servers believe the load. \
 The rows with *rate* ask a host whose clients have a rate that no client reaches, the other rows ask a host of the \
 same server without a rate. *Cpu* is the cpu time of the server's processes per request, in the kernel too. *× without* \
-divides the two hosts of a start of a server; its spread is over the rounds. With one client, the count is in the \
+divides the two hosts of a round, which take turns; its spread is over the rounds. With one client, the count is in the \
 nearest cache. With 100,000 clients, which take turns, the count of each request comes from a further cache or from \
 memory. nginx counts with `limit_req`, and takes the client from `set_real_ip_from`.
 
@@ -31,7 +31,7 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
         (
             "load",
             format!(
-                "wrk, {CONNECTIONS} keep-alive connections, a file of {} bytes, {:?} a run{}",
+                "wrk, {CONNECTIONS} keep-alive connections, a file of {} bytes, {:?} a host and round, in {SLICES} parts{}",
                 FILE.1,
                 options.duration,
                 options.size.note()
