@@ -21,7 +21,7 @@ nearest cache. With 100,000 clients, which take turns, the count of each request
 memory. nginx counts with `limit_req`, and takes the client from `set_real_ip_from`.
 
 **What it does not show.** Several cores that count at the same time, because the server has one cpu. Requests beyond \
-the rate, which are cheaper than answers.";
+the rate.";
 
 /// The finished bench.
 pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
