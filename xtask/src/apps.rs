@@ -15,6 +15,7 @@ mod icinga;
 mod mediawiki;
 mod page_config;
 mod site;
+mod symfony;
 mod unpacked;
 mod wordpress;
 
@@ -48,10 +49,18 @@ enum AppName {
     Gitweb,
     /// A monitor, whose front controller answers all but pictures.
     Icinga,
+    /// An application on a framework, with a front controller.
+    Symfony,
 }
 
-const ALL: [AppName; 5] =
-    [AppName::Dokuwiki, AppName::Wordpress, AppName::Mediawiki, AppName::Gitweb, AppName::Icinga];
+const ALL: [AppName; 6] = [
+    AppName::Dokuwiki,
+    AppName::Wordpress,
+    AppName::Mediawiki,
+    AppName::Gitweb,
+    AppName::Icinga,
+    AppName::Symfony,
+];
 
 /// Runs the command.
 pub(crate) fn run(args: &AppsArgs) -> Result<()> {
@@ -123,6 +132,8 @@ fn outcomes(name: AppName, tools: &AppTools) -> Vec<(String, Result<()>)> {
         }
         AppName::Icinga => icinga::prepare()
             .map(|unpacked| behind_both("Icinga Web 2", |front| icinga::use_it(tools, &unpacked, front))),
+        AppName::Symfony => symfony::prepare()
+            .map(|unpacked| behind_both("Symfony", |front| symfony::use_it(tools, &unpacked, front))),
     };
     used.unwrap_or_else(|why| {
         println!("\n******** SKIPPED: the packages of {name:?} cannot be had: {why} ********\n");
