@@ -10,9 +10,12 @@ mod browser;
 mod client;
 mod database;
 mod dokuwiki;
+mod gitweb;
+mod icinga;
 mod mediawiki;
 mod page_config;
 mod site;
+mod symfony;
 mod unpacked;
 mod wordpress;
 
@@ -42,9 +45,22 @@ enum AppName {
     Wordpress,
     /// A wiki: short addresses, uploads.
     Mediawiki,
+    /// Pages about repositories by a CGI program.
+    Gitweb,
+    /// A monitor, whose front controller answers all but pictures.
+    Icinga,
+    /// An application on a framework, with a front controller.
+    Symfony,
 }
 
-const ALL: [AppName; 3] = [AppName::Dokuwiki, AppName::Wordpress, AppName::Mediawiki];
+const ALL: [AppName; 6] = [
+    AppName::Dokuwiki,
+    AppName::Wordpress,
+    AppName::Mediawiki,
+    AppName::Gitweb,
+    AppName::Icinga,
+    AppName::Symfony,
+];
 
 /// Runs the command.
 pub(crate) fn run(args: &AppsArgs) -> Result<()> {
@@ -111,6 +127,13 @@ fn outcomes(name: AppName, tools: &AppTools) -> Vec<(String, Result<()>)> {
             .map(|unpacked| behind_both("WordPress", |front| wordpress::use_it(tools, &unpacked, front))),
         AppName::Mediawiki => mediawiki::prepare()
             .map(|unpacked| behind_both("MediaWiki", |front| mediawiki::use_it(tools, &unpacked, front))),
+        AppName::Gitweb => {
+            gitweb::prepare().map(|()| behind_both("gitweb", |front| gitweb::use_it(tools, front)))
+        }
+        AppName::Icinga => icinga::prepare()
+            .map(|unpacked| behind_both("Icinga Web 2", |front| icinga::use_it(tools, &unpacked, front))),
+        AppName::Symfony => symfony::prepare()
+            .map(|unpacked| behind_both("Symfony", |front| symfony::use_it(tools, &unpacked, front))),
     };
     used.unwrap_or_else(|why| {
         println!("\n******** SKIPPED: the packages of {name:?} cannot be had: {why} ********\n");

@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, app, cgi, php, tail, compression, tls, load and find-max: seconds under load
-    /// of each run; tenths count. Default: the bench's own default.
+    /// Of bench serve, app, cgi, php, tail, compression, rates, tls, load and find-max: seconds
+    /// under load of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -71,6 +71,8 @@ pub(crate) enum BenchName {
     /// The cost of a compressed answer, beside nginx, and the delay of a small request beside large
     /// compressions.
     Compression,
+    /// The cost of a rate of requests with many clients, beside nginx.
+    Rates,
     /// The cost of HTTPS: records, handshakes, idle connections, requests beside handshakes; beside
     /// nginx, Apache and h2o.
     Tls,
@@ -92,7 +94,7 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
@@ -100,6 +102,7 @@ impl BenchName {
         Self::Php,
         Self::Tail,
         Self::Compression,
+        Self::Rates,
         Self::Tls,
         Self::Overload,
         Self::Knet,
@@ -119,6 +122,7 @@ impl BenchName {
             Self::Php => "bench php, smoke",
             Self::Tail => "bench tail, smoke",
             Self::Compression => "bench compression, smoke",
+            Self::Rates => "bench rates, smoke",
             Self::Tls => "bench tls, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",

@@ -84,7 +84,7 @@ fn missing(needs: &[Need]) -> Vec<&Need> {
 }
 
 /// The programs of the real applications: not needed by `cargo xtask test`, and large.
-const APPS: [Need; 7] = [
+const APPS: [Need; 8] = [
     Need { program: "chromium", package: "chromium", reason: "uses applications as a person does" },
     Need { program: "php-fpm8.2", package: "php-fpm", reason: "runs applications" },
     Need { program: "php", package: "php-cli", reason: "installs applications" },
@@ -92,31 +92,30 @@ const APPS: [Need; 7] = [
     Need { program: "mariadbd", package: "mariadb-server-core", reason: "the database of applications" },
     Need { program: "mariadb", package: "mariadb-client-core", reason: "makes databases" },
     Need { program: "nginx", package: "nginx", reason: "a TLS proxy" },
+    Need { program: "git", package: "git", reason: "repositories, and gitweb" },
 ];
 
-/// Parts of PHP that applications need: the file of the setting that loads the part, and the
-/// package.
-const PHP_PARTS: [(&str, &str); 7] = [
-    ("20-mysqli.ini", "php-mysql"),
-    ("20-gd.ini", "php-gd"),
-    ("20-intl.ini", "php-intl"),
-    ("20-sqlite3.ini", "php-sqlite3"),
-    ("20-mbstring.ini", "php-mbstring"),
-    ("15-xml.ini", "php-xml"),
-    ("20-curl.ini", "php-curl"),
+/// Libraries that applications need: a file of the package, and the package.
+const LIBRARIES: [(&str, &str); 9] = [
+    ("/etc/php/8.2/fpm/conf.d/20-mysqli.ini", "php-mysql"),
+    ("/etc/php/8.2/fpm/conf.d/20-gd.ini", "php-gd"),
+    ("/etc/php/8.2/fpm/conf.d/20-intl.ini", "php-intl"),
+    ("/etc/php/8.2/fpm/conf.d/20-sqlite3.ini", "php-sqlite3"),
+    ("/etc/php/8.2/fpm/conf.d/20-mbstring.ini", "php-mbstring"),
+    ("/etc/php/8.2/fpm/conf.d/15-xml.ini", "php-xml"),
+    ("/etc/php/8.2/fpm/conf.d/20-curl.ini", "php-curl"),
+    ("/etc/php/8.2/fpm/conf.d/20-soap.ini", "php-soap"),
+    ("/usr/share/perl5/CGI.pm", "libcgi-pm-perl"),
 ];
 
-/// The folder of the settings that load parts of PHP.
-const PHP_SETTINGS: &str = "/etc/php/8.2/fpm/conf.d";
-
-/// Installs the programs that run applications, and the parts of PHP, if missing.
+/// Installs the programs that run applications, and their libraries, if missing.
 ///
 /// # Errors
 /// The installation failed.
 pub(crate) fn install_apps() -> Result<()> {
     let mut packages: Vec<&str> = missing(&APPS).iter().map(|need| need.package).collect();
-    let parts = PHP_PARTS.iter().filter(|(file, _)| !Path::new(PHP_SETTINGS).join(file).exists());
-    packages.extend(parts.map(|(_, package)| package));
+    let libraries = LIBRARIES.iter().filter(|(file, _)| !Path::new(file).exists());
+    packages.extend(libraries.map(|(_, package)| package));
     if packages.is_empty() { Ok(()) } else { apt_get(packages) }
 }
 

@@ -25,6 +25,7 @@ pub mod knet;
 pub mod load;
 pub mod overload;
 pub mod php;
+pub mod rates;
 pub mod runtime;
 pub mod serve;
 pub mod sim;

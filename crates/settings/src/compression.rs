@@ -4,6 +4,10 @@
 /// the contents themselves, as text shrinks to about a quarter.
 pub const CACHE_BYTES: u64 = 64 << 20;
 
+/// Default memory for compressed contents that are not in the cache, and that clients still
+/// receive, in bytes: 256 MiB, at least 32 of the largest files.
+pub const SENDING_BYTES: u64 = 256 << 20;
+
 /// Default for the largest compressed file, in bytes: 8 MiB. The largest script bundles of sites
 /// have about that size.
 pub const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -21,6 +25,8 @@ pub const ANSWERS_MAX: usize = 256;
 pub struct CompressionOptions {
     /// Memory for compressed contents of files, in bytes.
     pub cache_bytes: u64,
+    /// Memory for compressed contents of files outside of the cache, in bytes.
+    pub sending_bytes: u64,
     /// The largest file that is compressed, in bytes.
     pub file_bytes_max: u64,
     /// The most files that are compressed at once.
@@ -33,6 +39,7 @@ impl Default for CompressionOptions {
     fn default() -> Self {
         Self {
             cache_bytes: CACHE_BYTES,
+            sending_bytes: SENDING_BYTES,
             file_bytes_max: FILE_BYTES_MAX,
             files_max: FILES_MAX,
             answers_max: ANSWERS_MAX,

@@ -161,17 +161,35 @@ impl Browser {
 
     /// Clicks on the element `selector`.
     pub(super) fn click(&mut self, selector: &str) -> Result<()> {
-        let place = format!(
-            "{{ let e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}}); \
-             let r = e.getBoundingClientRect(); [r.x + r.width / 2, r.y + r.height / 2] }}"
-        );
-        let place = self.value(&place)?;
+        let place = self.steady_place(selector)?;
         for kind in ["mousePressed", "mouseReleased"] {
             let params =
                 json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
             self.ask("Input.dispatchMouseEvent", params)?;
         }
         Ok(())
+    }
+
+    /// The middle of the element `selector`, after two looks found the element at the same place
+    /// and uncovered. A script that loads late moves elements, and a click in between gets lost.
+    fn steady_place(&mut self, selector: &str) -> Result<Value> {
+        let place = format!(
+            "(() => {{ let e = document.querySelector('{selector}'); \
+             e.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
+             let r = e.getBoundingClientRect(); let [x, y] = [r.x + r.width / 2, r.y + r.height / 2]; \
+             return e.contains(document.elementFromPoint(x, y)) ? [x, y] : null }})()"
+        );
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = Value::Null;
+        while Instant::now() < deadline {
+            let now = self.value(&place)?;
+            if !now.is_null() && now == last {
+                return Ok(now);
+            }
+            last = now;
+            thread::sleep(LOOK);
+        }
+        Err(Error::form(selector, "the element moves, or another element covers it"))
     }
 
     /// A picture of the page, as PNG in base64.

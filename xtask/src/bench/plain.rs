@@ -7,8 +7,8 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, app, balancers, cgi, compression, findmax, knet, load, overload, php, sim, tail,
-    tls,
+    BenchResult as Measured, app, balancers, cgi, compression, findmax, knet, load, overload, php, rates,
+    sim, tail, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -40,6 +40,9 @@ impl Plain {
                 (compression::ROUNDS, compression::DURATION, compression::run, |o, s| {
                     compression::smoke(o, s).map(Some)
                 })
+            }
+            BenchName::Rates => {
+                (rates::ROUNDS, rates::DURATION, rates::run, |o, s| rates::smoke(o, s).map(Some))
             }
             BenchName::Tls => (tls::ROUNDS, tls::DURATION, tls::run, tls::smoke),
             BenchName::Overload => {

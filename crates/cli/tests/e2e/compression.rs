@@ -14,7 +14,7 @@ on_usual!(
     ranges_are_of_the_file_as_it_is,
     changed_file_is_compressed_again,
     cache_of_compressed_files_is_bounded,
-    content_that_a_client_receives_is_counted,
+    content_that_slow_client_receives_is_bounded,
     programs_are_compressed,
     program_fields_forbid_compression,
     each_event_of_a_stream_arrives_at_once,
@@ -379,16 +379,28 @@ fn cache_of_compressed_files_is_bounded(io: Io) {
     until_counts(&none, &[("cache_files", 0), ("files", 3)]);
 }
 
-/// Contents outside of the cache, which slow clients still receive, are in the status.
-fn content_that_a_client_receives_is_counted(io: Io) {
+/// Contents outside of the cache, which slow clients still receive, are in the status and have a
+/// bound. Above the bound, files go as they are, and contents in the cache stay compressed.
+fn content_that_slow_client_receives_is_bounded(io: Io) {
     let site = TestSite::new();
     let words = noise(7, 12_000_000);
     let text: String = words.into_iter().map(|word| format!("{word:02x}")).collect();
     site.write("large.txt", text.as_bytes());
     site.age("large.txt");
-    let text = "[compression]\ncache_bytes = \"40K\"\nfile_bytes = \"64M\"\n[[host]]\nroot = \"site\"\n\
+    for name in ["kept.txt", "other.txt"] {
+        site.write(name, &page(8, 20_000));
+        site.age(name);
+    }
+    let text = "[compression]\ncache_bytes = \"40K\"\nsending_bytes = \"1M\"\nfile_bytes = \"64M\"\n\
+                [[host]]\nroot = \"site\"\n\
                 compress = { codings = [\"gzip\"] }\n[[host.route]]\npath = \"/status\"\naction = \"status\"\n";
     let server = TestServer::configured(io, &site, text);
+    let coding = |target: &str| {
+        let answer = server.client().get_with(target, &[&accept("gzip")]);
+        assert!(decoded(&answer) == page(8, 20_000), "{target}");
+        answer.get("content-encoding").map(str::to_owned)
+    };
+    assert_eq!(coding("/kept.txt").as_deref(), Some("gzip"));
     let mut slow = server.client();
     slow.ask("GET", "/large.txt", &[&accept("gzip")]);
     slow.wait_readable();
@@ -396,9 +408,13 @@ fn content_that_a_client_receives_is_counted(io: Io) {
         || count(&server, "content_bytes").is_some_and(|bytes| bytes > 1 << 20).then_some(()),
         || format!("the content counts: {}", status(&server)),
     );
-    until_counts(&server, &[("cache_files", 0), ("files", 1)]);
+    until_counts(&server, &[("cache_files", 1), ("files", 2)]);
+    assert_eq!(coding("/kept.txt").as_deref(), Some("gzip"));
+    assert_eq!(coding("/other.txt"), None);
+    until_counts(&server, &[("files", 2), ("refused", 1)]);
     drop(slow);
-    until_counts(&server, &[("content_bytes", 0)]);
+    until("clients hold less", || coding("/other.txt"));
+    until_counts(&server, &[("cache_files", 2), ("files", 3)]);
     server.stops_clean();
 }
 

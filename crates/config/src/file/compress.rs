@@ -20,6 +20,7 @@ use vermeil_settings::compression::CompressionOptions;
 pub(super) fn options(table: &CompressionTable) -> CompressionOptions {
     CompressionOptions {
         cache_bytes: table.cache_bytes.bytes,
+        sending_bytes: table.sending_bytes.bytes,
         file_bytes_max: table.file_bytes.bytes,
         files_max: narrow(table.files_max),
         answers_max: narrow(table.answers_max),

@@ -9,17 +9,21 @@ use super::{
 };
 use vermeil_http::negotiate::Choice;
 use vermeil_routing::hosts::COMPRESSED_BYTES_MIN;
-use vermeil_settings::compression::{ANSWERS_MAX, CACHE_BYTES, FILE_BYTES_MAX, FILES_MAX};
+use vermeil_settings::compression::{ANSWERS_MAX, CACHE_BYTES, FILE_BYTES_MAX, FILES_MAX, SENDING_BYTES};
 
 table! {
     /// The bounds of compression, for all hosts with `compress` together.
     pub(super) struct CompressionTable {
         /// Memory for compressed contents of files, in bytes. At the bound the server evicts
         /// contents that were not asked for lately, and compresses them again when needed; 0 keeps
-        /// none. An evicted content stays in memory, outside of this bound, until the clients that
-        /// receive the content have it: at most one content for each connection, smaller than
-        /// `file_bytes`. The status counts such contents too (`content_bytes`).
+        /// none. An evicted content stays in memory until the clients that receive the content have
+        /// it; `sending_bytes` bounds such contents.
         cache_bytes: Size = Size::bytes(CACHE_BYTES); from 0, to 1 << 40,
+        /// Memory for compressed contents of files outside of the cache, which clients still
+        /// receive, in bytes. Above the bound, files whose compressed content is not in the cache
+        /// go as they are. Files that are being compressed at that time, at most `files_max`, may
+        /// exceed the bound.
+        sending_bytes: Size = Size::bytes(SENDING_BYTES); from 0, to 1 << 40,
         /// The largest file that is compressed, in bytes. Larger files go as they are; a
         /// precompressed file beside such a file (`NAME.zst`, `NAME.br`, `NAME.gz`) is still sent.
         file_bytes: Size = Size::bytes(FILE_BYTES_MAX); from 0, to 1 << 30,

@@ -237,7 +237,7 @@ fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) ->
     families.counter("compressed_answers", help, None, each(instances, |of| of.answers))?;
     let help = "Answers for files whose compressed content was in memory";
     families.counter("compressed_hits", help, None, each(instances, |of| of.file_hits))?;
-    let help = "Answers that went as they are, because too much was being compressed";
+    let help = "Answers that went as they are, because too much was being compressed or sent";
     families.counter("compression_refused", help, None, each(instances, |of| of.refused))?;
     let bytes = Some(Unit::Bytes);
     families.counter(

@@ -460,8 +460,8 @@ record! {
         file_hits: u64,
         /// Answers of programs that were compressed.
         answers: u64,
-        /// Answers that went as they are, because too much was being compressed (`files_max` and
-        /// `answers_max` in `[compression]`).
+        /// Answers that went as they are, because too much was being compressed or sent
+        /// (`files_max`, `answers_max` and `sending_bytes` in `[compression]`).
         refused: u64,
         /// Bytes of content that were compressed.
         input_bytes: u64,

@@ -143,6 +143,11 @@ impl CodedCache {
         self.bytes
     }
 
+    /// Bytes of the contents alone.
+    pub(super) fn content_bytes(&self) -> u64 {
+        self.bytes - SLOT_BYTES * self.slots.len() as u64
+    }
+
     /// Number of contents.
     pub(super) fn len(&self) -> usize {
         self.slots.len()

@@ -54,6 +54,7 @@ pub struct Compressor {
 /// The options, which a reload replaces. Relaxed, because no bound depends on another.
 struct CompressionBounds {
     cache_bytes: AtomicU64,
+    sending_bytes: AtomicU64,
     file_bytes_max: AtomicU64,
     files_max: AtomicUsize,
     answers_max: AtomicUsize,
@@ -61,9 +62,11 @@ struct CompressionBounds {
 
 impl CompressionBounds {
     fn new(options: CompressionOptions) -> Self {
-        let CompressionOptions { cache_bytes, file_bytes_max, files_max, answers_max } = options;
+        let CompressionOptions { cache_bytes, sending_bytes, file_bytes_max, files_max, answers_max } =
+            options;
         Self {
             cache_bytes: cache_bytes.into(),
+            sending_bytes: sending_bytes.into(),
             file_bytes_max: file_bytes_max.into(),
             files_max: files_max.into(),
             answers_max: answers_max.into(),
@@ -72,6 +75,7 @@ impl CompressionBounds {
 
     fn set(&self, options: CompressionOptions) {
         self.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
+        self.sending_bytes.store(options.sending_bytes, Ordering::Relaxed);
         self.file_bytes_max.store(options.file_bytes_max, Ordering::Relaxed);
         self.files_max.store(options.files_max, Ordering::Relaxed);
         self.answers_max.store(options.answers_max, Ordering::Relaxed);
@@ -161,7 +165,8 @@ pub enum CodedClaim {
     Wait(oneshot::Receiver<CodedContent>),
     /// The caller has the content compressed.
     Make(FilePermit),
-    /// Too many files are being compressed.
+    /// Too many files are being compressed, or clients still receive too many contents that are
+    /// not in the cache.
     Full,
 }
 
@@ -258,13 +263,20 @@ impl Compressor {
             waiting.push(to);
             return CodedClaim::Wait(result);
         }
-        if self.files_under_way.load(Ordering::Relaxed) >= files_max {
+        if self.files_under_way.load(Ordering::Relaxed) >= files_max || self.is_sending_too_much(&files) {
             add(&self.counters.refused, 1);
             return CodedClaim::Full;
         }
         self.files_under_way.fetch_add(1, Ordering::Relaxed);
         files.under_way.insert(key.clone(), Vec::new());
         CodedClaim::Make(FilePermit { compressor: self.clone(), key, has_waiters: true })
+    }
+
+    /// Whether the contents outside of the cache, which slow clients hold, exceed their bound.
+    fn is_sending_too_much(&self, files: &CodedFiles) -> bool {
+        let held = self.counters.content_bytes.load(Ordering::Relaxed);
+        let sending = held.saturating_sub(files.cache.content_bytes());
+        sending > self.bounds.sending_bytes.load(Ordering::Relaxed)
     }
 
     /// Begins to compress an answer of a program. `None` if too many are being compressed.

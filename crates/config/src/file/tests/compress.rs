@@ -73,6 +73,10 @@ fn wrong_compression_is_refused() {
             "v.toml:3:15: compression.cache_bytes: 2000G is not from 0 to 1T",
         ),
         (
+            "[[host]]\n[compression]\nsending_bytes = \"2000G\"\n",
+            "v.toml:3:17: compression.sending_bytes: 2000G is not from 0 to 1T",
+        ),
+        (
             "[[host]]\n[compression]\nfile_bytes = \"2G\"\n",
             "v.toml:3:14: compression.file_bytes: 2G is not from 0 to 1G",
         ),
