@@ -189,6 +189,7 @@ fn the_generated_files() {
             "vermeil-sim-parity.1",
             "vermeil-sim-reproduce.1",
             "vermeil-sim-run.1",
+            "vermeil-sim-show.1",
             "vermeil-sim-swarm.1",
             "vermeil-sim-workloads.1",
             "vermeil-sim.1",
