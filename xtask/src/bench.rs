@@ -36,7 +36,7 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, app, cgi, php, tail, compression, rates, tls, load and find-max: seconds
+    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, tls, load and find-max: seconds
     /// under load of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
@@ -58,6 +58,9 @@ pub(crate) enum BenchName {
     Serve,
     /// Every program under every policy of the runtime, beside tokio, smol and rayon.
     Runtime,
+    /// The cost of a connection for each request, and of requests beside idle connections, beside
+    /// nginx and lighttpd.
+    Accept,
     /// One axum program on Vermeil and on tokio, on two cores: skewed connections, and short
     /// requests beside long ones.
     App,

@@ -16,6 +16,7 @@
 //! The crate never ships; only `cargo xtask bench NAME` runs the benches. The crate also holds
 //! `vermeil-floor`, the least work of a server. `unsafe` is needed there, and for `getrusage(2)`.
 
+pub mod accept;
 pub mod app;
 pub mod balancers;
 pub mod cgi;

@@ -7,8 +7,8 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, app, balancers, cgi, compression, findmax, knet, load, overload, php, rates,
-    sim, tail, tls,
+    BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, overload, php,
+    rates, sim, tail, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -32,6 +32,9 @@ impl Plain {
     pub(super) fn of(name: BenchName) -> Option<Self> {
         let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
             BenchName::Serve | BenchName::Runtime => return None,
+            BenchName::Accept => {
+                (accept::ROUNDS, accept::DURATION, accept::run, |o, s| accept::smoke(o, s).map(Some))
+            }
             BenchName::App => (app::ROUNDS, app::DURATION, app::run, |o, s| app::smoke(o, s).map(Some)),
             BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
             BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),

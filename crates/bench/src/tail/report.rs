@@ -2,19 +2,18 @@
 
 use super::CONNECTIONS;
 use super::servers::TailServer;
-use super::site::TailWork;
 use crate::machine;
 use crate::options::BenchOptions;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::BenchReport;
-use crate::svg::number;
 use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
-**How to read it.** *hosts* is a page of 1 KB of a random host. *files* is a random file of 4 KB in folders of 100 \
-files; *files, zipf* is the same with popular files (exponent 0.9). *Cpu* is the cpu time of the server's processes \
-per request, after a warm-up of the same length. *× nginx* compares medians. *Calls* are the system calls of a request \
+**How to read it.** *hosts* is a page of 1 KB of a random host: the only page of the host, or one of 20. *files* is a \
+random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9). *vermeil-uncached* \
+has a cache of a single path, so its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
+per request, after a warm-up of the same length. *× nginx* is the median of the ratios of the rounds. *Calls* are the system calls of a request \
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
 receiving and sending take no calls of their own. *Memory* counts shared pages once. In the second table, *loaded* is \
 the time from the start of the process until the answer to a request for the last host of the configuration, and \
@@ -30,11 +29,8 @@ pub(super) fn report(options: &BenchOptions, points: &Points, loading: &Points) 
     let lighttpd = version("lighttpd", "-v").unwrap_or_default();
     let lighttpd = lighttpd.split_whitespace().next().unwrap_or_default().to_owned();
     let size = options.size.note();
-    let count = |work: TailWork| work.count(options.size);
     let parameters = vec![
         ("versions", format!("{nginx} {lighttpd}").trim().to_owned()),
-        ("hosts", format!("{}, a page of 1 KB each", count(TailWork::Hosts))),
-        ("files", format!("{} of 4 KB, 100 in each folder", count(TailWork::Files))),
         ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
         ("rounds", format!("{}, interleaved", options.rounds)),
         ("cpus", "the server on one, the load on the other".into()),
@@ -52,8 +48,8 @@ fn table(points: &Points) -> CellTable {
     let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.median(program, variant, metric);
-        let of = |variant| points.summary(program, variant, "cpu_us").map(|summary| summary.median);
-        let ratio = of(variant).zip(of(TailServer::Nginx.name())).map(|(own, nginx)| number(own / nginx));
+        let ratio = points.ratio(program, (variant, TailServer::Nginx.name()), "cpu_us");
+        let ratio = ratio.map(|ratio| format!("{:.2}", ratio.median));
         table.push([
             program.into(),
             variant.into(),

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::site::{TailSite, TailWork};
+use super::site::TailSite;
 use crate::network::BenchNetwork;
 use crate::options::BenchOptions;
 use crate::peers::nginx::temporary;
@@ -24,6 +24,8 @@ pub(super) enum TailServer {
     Vermeil,
     /// The same on epoll.
     VermeilEpoll,
+    /// On io_uring, with a cache that holds a single path.
+    VermeilUncached,
     /// nginx as Debian ships it.
     Nginx,
     /// lighttpd as Debian ships it, for the random parts.
@@ -36,6 +38,7 @@ impl TailServer {
         match self {
             Self::Vermeil => "vermeil",
             Self::VermeilEpoll => "vermeil-epoll",
+            Self::VermeilUncached => "vermeil-uncached",
             Self::Nginx => "nginx",
             Self::Lighttpd => "lighttpd",
         }
@@ -46,7 +49,7 @@ impl TailServer {
     /// # Errors
     /// As [`is_here`].
     pub(super) fn here(size: BenchSize) -> BenchResult<Vec<Self>> {
-        let mut servers = vec![Self::Vermeil, Self::VermeilEpoll];
+        let mut servers = vec![Self::Vermeil, Self::VermeilEpoll, Self::VermeilUncached];
         if is_here(size, ("nginx", "nginx"))? {
             servers.push(Self::Nginx);
         }
@@ -83,21 +86,17 @@ pub(super) fn command(
     address: SocketAddr,
     cpu: usize,
 ) -> BenchResult<Command> {
-    let hosts: Vec<_> = match site.work() {
-        TailWork::Hosts => {
-            (0..site.count()).map(|number| (site.host(number), site.root().join(site.host(number)))).collect()
-        }
-        TailWork::Files | TailWork::Popular => vec![("localhost".to_owned(), site.root())],
-    };
+    let hosts = site.hosts();
     if server != TailServer::Lighttpd {
         return host_command(server, options, HostConfig { hosts: &hosts, state, address, cpu });
     }
-    let hosts = match site.work() {
-        TailWork::Hosts => format!(
+    let hosts = if site.has_host_folders() {
+        format!(
             "server.modules = ( \"mod_evhost\" )\nevhost.path-pattern = \"{}/%_/\"\n",
             site.root().display()
-        ),
-        TailWork::Files | TailWork::Popular => String::new(),
+        )
+    } else {
+        String::new()
     };
     let text = format!(
         "server.bind = \"{}\"
@@ -127,14 +126,17 @@ pub(super) fn host_command(
     config: HostConfig<'_>,
 ) -> BenchResult<Command> {
     let (file, text) = match server {
-        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring")),
-        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll")),
+        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring", "")),
+        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll", "")),
+        TailServer::VermeilUncached => {
+            ("vermeil.toml", vermeil(config, "uring", "[cache]\nbytes = \"64K\"\nentries = 1\n"))
+        }
         TailServer::Nginx | TailServer::Lighttpd => ("nginx.conf", nginx(config)),
     };
     let path = config.state.join(file);
     fs::write(&path, text).map_err(BenchError::path("write", &path))?;
     Ok(match server {
-        TailServer::Vermeil | TailServer::VermeilEpoll => {
+        TailServer::Vermeil | TailServer::VermeilEpoll | TailServer::VermeilUncached => {
             let mut command = BenchNetwork::Loopback.server_command(&options.vermeil, config.cpu);
             command.args(["serve", "--config"]).arg(path);
             command
@@ -150,9 +152,9 @@ pub(super) fn host_command(
     })
 }
 
-fn vermeil(HostConfig { hosts, address, cpu, .. }: HostConfig<'_>, io: &str) -> String {
+fn vermeil(HostConfig { hosts, address, cpu, .. }: HostConfig<'_>, io: &str, cache: &str) -> String {
     let mut text = format!(
-        "cores = \"{cpu}-{cpu}\"\nio = \"{io}\"\nlog = \"off\"\n\n[[listener]]\naddress = \"{address}\"\n"
+        "cores = \"{cpu}-{cpu}\"\nio = \"{io}\"\nlog = \"off\"\n{cache}\n[[listener]]\naddress = \"{address}\"\n"
     );
     for (name, root) in hosts {
         let root = root.display();

@@ -24,85 +24,125 @@ const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 /// A prime that divides no number of hosts or files.
 const STRIDE: usize = 7_919;
 
-/// A random part.
+/// The hosts or files of a random part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TailWork {
-    /// One page of 1 KB of each host, all hosts alike.
+pub(super) enum TailTree {
+    /// Hosts with one page of 1 KB.
     Hosts,
-    /// Files of 4 KB, 100 in each folder, all files alike.
+    /// The same, five times as many.
+    ManyHosts,
+    /// Hosts with [`HOST_PAGES`] pages of 1 KB.
+    HostPages,
+    /// Files of 4 KB, [`FOLDER_FILES`] in each folder.
     Files,
-    /// The same files, asked for by Zipf's law.
-    Popular,
+    /// The same, ten times as many.
+    ManyFiles,
+}
+
+impl TailTree {
+    /// The number of hosts or files in a full run.
+    fn full_count(self) -> usize {
+        match self {
+            Self::Hosts => 20_000,
+            Self::ManyHosts => 100_000,
+            Self::HostPages => 20_000 * HOST_PAGES,
+            Self::Files => 200_000,
+            Self::ManyFiles => 2_000_000,
+        }
+    }
+
+    /// The number of pages, all files together.
+    pub(super) fn count(self, size: BenchSize) -> usize {
+        match size {
+            BenchSize::Full => self.full_count(),
+            BenchSize::Smoke => self.full_count() / 200,
+        }
+    }
+
+    /// The pages of each host; `None` if all files are of one host.
+    fn host_pages(self) -> Option<usize> {
+        match self {
+            Self::Hosts | Self::ManyHosts => Some(1),
+            Self::HostPages => Some(HOST_PAGES),
+            Self::Files | Self::ManyFiles => None,
+        }
+    }
+}
+
+/// A random part: the pages, and which of them are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TailWork {
+    /// The name in rows.
+    pub(super) name: &'static str,
+    pub(super) tree: TailTree,
+    /// The exponent of Zipf's law; 0 if all pages are alike.
+    skew: f64,
 }
 
 impl TailWork {
-    /// Every part, in the order of the tables.
-    pub(super) const ALL: [Self; 3] = [Self::Hosts, Self::Files, Self::Popular];
-
-    /// The name in rows.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Hosts => "hosts",
-            Self::Files => "files",
-            Self::Popular => "files, zipf",
-        }
-    }
-
-    /// The number of hosts or files.
-    pub(super) fn count(self, size: BenchSize) -> usize {
-        match (self, size) {
-            (Self::Hosts, BenchSize::Full) => 20_000,
-            (_, BenchSize::Full) => 200_000,
-            (Self::Hosts, BenchSize::Smoke) => 100,
-            (_, BenchSize::Smoke) => 1_000,
-        }
-    }
+    /// Every part, in the order of the tables. Parts with the same pages stand together.
+    pub(super) const ALL: [Self; 7] = [
+        Self { name: "20,000 hosts", tree: TailTree::Hosts, skew: 0.0 },
+        Self { name: "100,000 hosts", tree: TailTree::ManyHosts, skew: 0.0 },
+        Self { name: "20,000 hosts, 20 pages each", tree: TailTree::HostPages, skew: 0.0 },
+        Self { name: "200,000 files", tree: TailTree::Files, skew: 0.0 },
+        Self { name: "200,000 files, zipf", tree: TailTree::Files, skew: ZIPF },
+        Self { name: "2,000,000 files", tree: TailTree::ManyFiles, skew: 0.0 },
+        Self { name: "2,000,000 files, zipf", tree: TailTree::ManyFiles, skew: ZIPF },
+    ];
 }
+
+/// Pages of each host of [`TailTree::HostPages`].
+const HOST_PAGES: usize = 20;
 
 /// Files in a folder.
 const FOLDER_FILES: usize = 100;
 
-/// The files of a part, in a temporary folder, and its sequence.
+/// The pages of some parts, in a temporary folder, and the sequence of requests.
 #[derive(Debug)]
 pub(super) struct TailSite {
     folder: TempDir,
-    work: TailWork,
+    tree: TailTree,
     count: usize,
 }
 
 impl TailSite {
-    /// Makes the files and draws the sequence.
-    pub(super) fn new(work: TailWork, size: BenchSize) -> BenchResult<Self> {
+    /// Makes the pages.
+    pub(super) fn new(tree: TailTree, size: BenchSize) -> BenchResult<Self> {
         let folder = tempfile::tempdir().map_err(BenchError::thing("make", "a temporary folder"))?;
-        let site = Self { folder, work, count: work.count(size) };
+        let site = Self { folder, tree, count: tree.count(size) };
         // The servers give up root and must be able to look inside.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(site.path(), open).map_err(BenchError::path("open", site.path()))?;
         let page = vec![b'x'; site.page_bytes() as usize];
+        let folder_pages = tree.host_pages().unwrap_or(FOLDER_FILES);
         for number in 0..site.count {
             let path = site.file(number);
-            if let Some(parent) =
-                path.parent().filter(|_| work == TailWork::Hosts || number % FOLDER_FILES == 0)
-            {
+            if let Some(parent) = path.parent().filter(|_| number % folder_pages == 0) {
                 fs::create_dir_all(parent).map_err(BenchError::path("make", parent))?;
             }
             fs::write(&path, &page).map_err(BenchError::path("write", &path))?;
         }
-        site.draw(size)?;
         Ok(site)
     }
 
-    pub(super) fn work(&self) -> TailWork {
-        self.work
+    /// The hosts with their folders. Pages without a host are of the host `localhost`.
+    pub(super) fn hosts(&self) -> Vec<(String, PathBuf)> {
+        let host = |number| (host_name(number), self.root().join(host_name(number)));
+        match self.tree.host_pages() {
+            Some(pages) => (0..self.count / pages).map(host).collect(),
+            None => vec![("localhost".to_owned(), self.root())],
+        }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.count
+    /// Whether each host has a folder called like the host.
+    pub(super) fn has_host_folders(&self) -> bool {
+        self.tree.host_pages().is_some()
     }
 
-    /// Bytes of each file.
+    /// Bytes of each page.
     pub(super) fn page_bytes(&self) -> u64 {
-        if self.work == TailWork::Hosts { 1024 } else { 4096 }
+        if self.has_host_folders() { 1024 } else { 4096 }
     }
 
     fn path(&self) -> &Path {
@@ -121,30 +161,25 @@ impl TailSite {
         Ok(state)
     }
 
-    /// The name of a host.
-    pub(super) fn host(&self, number: usize) -> String {
-        format!("site-{number}.example")
-    }
-
     fn url_path(&self, number: usize) -> String {
-        match self.work {
-            TailWork::Hosts => "/".into(),
-            TailWork::Files | TailWork::Popular => {
-                format!("/{}/{}.html", number / FOLDER_FILES, number % FOLDER_FILES)
-            }
+        match self.tree.host_pages() {
+            Some(1) => "/".into(),
+            Some(pages) => format!("/{}.html", number % pages),
+            None => format!("/{}/{}.html", number / FOLDER_FILES, number % FOLDER_FILES),
         }
     }
 
     fn file(&self, number: usize) -> PathBuf {
-        match self.work {
-            TailWork::Hosts => self.root().join(self.host(number)).join("index.html"),
-            TailWork::Files | TailWork::Popular => self.root().join(&self.url_path(number)[1..]),
+        match self.tree.host_pages() {
+            Some(1) => self.root().join(host_name(number)).join("index.html"),
+            Some(pages) => self.root().join(host_name(number / pages)).join(&self.url_path(number)[1..]),
+            None => self.root().join(&self.url_path(number)[1..]),
         }
     }
 
-    /// A request for the host or file `number`.
+    /// A request for the page `number`.
     pub(super) fn target(&self, number: usize) -> ProbeTarget {
-        let host = (self.work == TailWork::Hosts).then(|| self.host(number));
+        let host = self.tree.host_pages().map(|pages| host_name(number / pages));
         ProbeTarget { host, ..ProbeTarget::to(&self.url_path(number)) }
     }
 
@@ -152,12 +187,11 @@ impl TailSite {
         self.path().join("sequence")
     }
 
-    /// Draws the numbers of the requested hosts or files.
-    fn draw(&self, size: BenchSize) -> BenchResult<()> {
+    /// Draws the numbers of the pages that `work` asks for.
+    pub(super) fn draw(&self, work: TailWork, size: BenchSize) -> BenchResult<()> {
         let draws = if size == BenchSize::Full { 400_000 } else { 2_000 };
-        let skew = if self.work == TailWork::Popular { ZIPF } else { 0.0 };
-        let mut text = String::with_capacity(7 * draws);
-        for key in Zipf::new(self.count as u32, skew).draw(SEED, draws) {
+        let mut text = String::with_capacity(8 * draws);
+        for key in Zipf::new(self.count as u32, work.skew).draw(SEED, draws) {
             let _infallible = writeln!(text, "{}", place(key as usize, self.count));
         }
         let path = self.sequence();
@@ -166,11 +200,14 @@ impl TailSite {
 
     /// The part of wrk's script that makes the requests. A request is formatted at its first use.
     pub(super) fn requests(&self) -> String {
-        let made = match self.work {
-            TailWork::Hosts => {
-                r#"wrk.format(nil, "/", { Host = "site-" .. number .. ".example" })"#.to_owned()
+        let host =
+            |pages: usize| format!(r#"{{ Host = "site-" .. math.floor(number / {pages}) .. ".example" }}"#);
+        let made = match self.tree.host_pages() {
+            Some(1) => format!(r#"wrk.format(nil, "/", {})"#, host(1)),
+            Some(pages) => {
+                format!(r#"wrk.format(nil, "/" .. number % {pages} .. ".html", {})"#, host(pages))
             }
-            TailWork::Files | TailWork::Popular => format!(
+            None => format!(
                 r#"wrk.format(nil, "/" .. math.floor(number / {FOLDER_FILES}) .. "/" .. number % {FOLDER_FILES} .. ".html")"#
             ),
         };
@@ -198,6 +235,11 @@ end
     }
 }
 
+/// The name of a host.
+fn host_name(number: usize) -> String {
+    format!("site-{number}.example")
+}
+
 /// The place of the `key`th most popular of `count` files. Files of one popularity are in different
 /// folders.
 fn place(key: usize, count: usize) -> usize {
@@ -209,18 +251,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_has_its_own_place() {
+    fn each_page_has_its_own_place() {
         for work in TailWork::ALL {
-            for size in [BenchSize::Full, BenchSize::Smoke] {
-                let count = work.count(size);
-                let mut places: Vec<usize> = (0..count).map(|key| place(key, count)).collect();
-                let folders: Vec<usize> = places[..10].iter().map(|place| place / FOLDER_FILES).collect();
-                let is_spread = work == TailWork::Files && size == BenchSize::Full;
-                assert!(!is_spread || folders.windows(2).all(|pair| pair[0] != pair[1]));
-                places.sort_unstable();
-                assert!(places.iter().copied().eq(0..count));
-            }
+            let count = work.tree.count(BenchSize::Smoke);
+            let mut places: Vec<usize> = (0..count).map(|key| place(key, count)).collect();
+            places.sort_unstable();
+            assert!(places.iter().copied().eq(0..count));
         }
+    }
+
+    #[test]
+    fn popular_files_are_in_different_folders() {
+        let count = TailTree::Files.count(BenchSize::Full);
+        let folders: Vec<usize> = (0..10).map(|key| place(key, count) / FOLDER_FILES).collect();
+        assert!(folders.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
     #[test]
