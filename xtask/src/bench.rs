@@ -97,12 +97,13 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
         Self::Cgi,
         Self::Php,
+        Self::Accept,
         Self::Tail,
         Self::Compression,
         Self::Rates,
@@ -123,6 +124,7 @@ impl BenchName {
             Self::App => "bench app, smoke",
             Self::Cgi => "bench cgi, smoke",
             Self::Php => "bench php, smoke",
+            Self::Accept => "bench accept, smoke",
             Self::Tail => "bench tail, smoke",
             Self::Compression => "bench compression, smoke",
             Self::Rates => "bench rates, smoke",
