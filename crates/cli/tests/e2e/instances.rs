@@ -54,6 +54,21 @@ fn is_there(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// Stops the process, and waits until each thread has stopped. The kernel stops the other threads
+/// only when one of them has taken the signal, and until then the process may answer.
+#[track_caller]
+fn stop_process(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+    let is_stopped = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    until("each thread has stopped", || {
+        let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        threads.all(|thread| thread.is_ok_and(is_stopped)).then_some(())
+    });
+}
+
 fn clients(server: &TestServer) -> Vec<TestClient> {
     let mut clients: Vec<TestClient> = (0..CLIENTS).map(|_| server.client()).collect();
     for client in &mut clients {
@@ -214,7 +229,7 @@ fn hanging_instance_delays_no_other_stop(io: Io) {
     let server = TestServer::configured(io, &site, &text);
     let control = site.outside("control");
     let hanging = pids(&status(&control))[1];
-    kill_process(Pid::from_raw(hanging).unwrap(), Signal::STOP).unwrap();
+    stop_process(hanging);
     reload(&server, &site, io, &text, "the configuration stays as it is");
     server.says("instance 1 does not answer; end its process, and another is started");
     let said = status(&control);
