@@ -44,7 +44,7 @@ pub(super) enum OpenPurpose {
     LocatingFolder,
     /// Reading the content. The open never waits for the other end of a pipe. The regular look-up
     /// has seen a regular file of that name before. The cold look-up has not, so its open may reach
-    /// a pipe or a device; it checks the type before it reads.
+    /// a pipe or a device (`load/cold.rs`).
     Reading,
     /// Reading the names in a folder.
     ReadingFolder,

@@ -1,22 +1,25 @@
 //! A look-up that leaves nothing behind, for a path that was not asked for lately.
 //!
-//! Opens the file, and takes its state before and after the read, in five system calls. A sixth
-//! takes the state of the folder to know its siblings. No watch and no entry is made, so each such
-//! request sees the file as it is. A missing path is answered here too, with the site's own page
-//! for 404. A path that comes again within a second goes the regular way (`doorkeeper.rs`). So does
-//! everything but regular files without links on the way: folders, links, programs, large files.
+//! Opens the file, reads, takes the state of the file and closes, in four system calls. A fifth
+//! takes the state of the folder to know its siblings. A long file, or one that changed lately,
+//! takes more. No watch and no entry is made, so each such request sees the file as it is. A
+//! missing path is answered here too, with the site's own page for 404. A path that comes again
+//! within a second goes the regular way (`doorkeeper.rs`). So does everything but regular files
+//! without links on the way: folders, links, programs, large files.
 //!
-//! Unlike the regular look-up, this one opens a file before it knows the type. The open does not
-//! wait for the other end of a pipe (`open.rs`), and a pipe or a device is never read.
+//! Unlike the regular look-up, this one opens and reads a file before it knows the type. The open
+//! does not wait for the other end of a pipe (`open.rs`). The read has an offset, so pipes and
+//! terminals refuse the read.
 //!
 //! The content is one state of the file by the rule of the regular look-up: the same state before
-//! and after the read. Tested in `tests/cold.rs`, and by every test of this folder, because the
-//! tests ask for each path twice.
+//! and after the read. If the state after the read is old enough, the state before was the same,
+//! because each write renews the times of a file. Tested in `tests/cold.rs`, and by every test of
+//! this folder, because the tests ask for each path twice.
 
 use super::{
     super::{
         content::{Content, ReadFailure, read_into},
-        entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound},
+        entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound, SETTLE_MS},
         folder_facts::{FolderFacts, SiblingSet},
         index::LookTarget,
         open::{FileValidator, OpenPaths, OpenPurpose, open, state_of},
@@ -38,17 +41,18 @@ use rustix::{
 use std::{
     cell::RefCell,
     fs::File,
+    io::ErrorKind,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::Path,
     sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
-use vermeil_io::CacheOnly;
+use vermeil_io::{CacheOnly, read_nowait};
 
-/// Step in bytes by which the buffer of a thread grows.
+/// Bytes of the first read, and the step by which the buffer of a thread grows.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Largest content in bytes, if the cache keeps larger contents: each thread keeps a buffer of this
@@ -268,14 +272,13 @@ impl ColdLookup<'_> {
             Ok(file) => File::from(file),
             Err(errno) => return Err(ended(errno)),
         };
-        let bytes_max = self.root.store().options.content_file_bytes_max.min(COLD_BYTES_MAX);
+        if let Some(short) = self.read_short(&file)? {
+            return Ok(short);
+        }
         for _ in 0..LOOKS_MAX {
             let read_ms = epoch_ms();
             let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
-            // A read could take bytes from a device or a pipe.
-            if validator.file_type() != FileType::RegularFile || validator.bytes > bytes_max {
-                return Err(ColdEnd::Regular);
-            }
+            self.check(&validator)?;
             match self.read_once(&file, &validator) {
                 Ok(bytes) => return Ok(ColdFile { bytes, validator, read_ms }),
                 Err(ReadFailure::WouldBlock) => return Err(ColdEnd::WouldBlock),
@@ -285,6 +288,44 @@ impl ColdLookup<'_> {
         }
         // The file changes all the time.
         Err(ColdEnd::Regular)
+    }
+
+    /// Reads a short file that has not changed lately; `None` if only [`read`](Self::read) can read
+    /// the file.
+    fn read_short(&self, file: &File) -> Result<Option<ColdFile>, ColdEnd> {
+        let read_ms = epoch_ms();
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < BUFFER_BYTES {
+                buffer.resize(BUFFER_BYTES, 0);
+            }
+            let read = match self.cache {
+                CacheOnly::Yes => read_nowait(file.as_fd(), &mut buffer[..BUFFER_BYTES], 0),
+                CacheOnly::No => file.read_at(&mut buffer[..BUFFER_BYTES], 0),
+            };
+            let length = match read {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && self.cache == CacheOnly::Yes => {
+                    return Err(ColdEnd::WouldBlock);
+                }
+                // For example a folder, or a pipe. The state of the file decides.
+                Err(_) => return Ok(None),
+            };
+            let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
+            self.check(&validator)?;
+            let is_old =
+                [validator.modified, validator.changed].iter().all(|time| time.ms_ago(read_ms) >= SETTLE_MS);
+            let is_whole = length < BUFFER_BYTES && length as u64 == validator.bytes;
+            let content =
+                || ColdFile { bytes: Bytes::copy_from_slice(&buffer[..length]), validator, read_ms };
+            Ok((is_old && is_whole).then(content))
+        })
+    }
+
+    /// Whether this look-up may answer with a file in this state.
+    fn check(&self, validator: &FileValidator) -> Result<(), ColdEnd> {
+        let bytes_max = self.root.store().options.content_file_bytes_max.min(COLD_BYTES_MAX);
+        let is_short = validator.file_type() == FileType::RegularFile && validator.bytes <= bytes_max;
+        if is_short { Ok(()) } else { Err(ColdEnd::Regular) }
     }
 
     fn read_once(&self, file: &File, validator: &FileValidator) -> Result<Bytes, ReadFailure> {
