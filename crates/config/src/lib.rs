@@ -12,5 +12,5 @@ pub use file::{
 };
 pub use options::{
     CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Timeouts, WAIT_MAX, cpus_of,
-    keys_that_differ,
+    keys_that_differ, store_here,
 };

@@ -8,7 +8,8 @@ use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
 use vermeil_routing::{clients::ClientBound, hosts::Hosts};
 use vermeil_settings::{
-    Balance, BalancerOptions, BusyPoll, ControlTarget, MovePolicy, RequestedPlacement, TakeOver, User,
+    Balance, BalancerOptions, BusyPoll, CacheMemory, ControlTarget, MovePolicy, RequestedPlacement, TakeOver,
+    User,
     cgi::CgiOptions,
     compression::CompressionOptions,
     gateway::GatewayOptions,
@@ -108,6 +109,17 @@ pub struct ServeOptions {
     pub php_pools: PoolsOptions,
     /// CGI, for the paths that routes give to CGI.
     pub cgi: CgiOptions,
+}
+
+/// The bounds of the file cache by default, on this machine.
+pub fn store_here() -> StoreOptions {
+    let (memory, least) = (CacheMemory::here(), StoreOptions::default());
+    StoreOptions {
+        content_bytes_max: memory.content_bytes,
+        entries_max: memory.entries,
+        watches_max: memory.watches.min(least.watches_max),
+        ..least
+    }
 }
 
 /// The cpus of all these instances, one for each core.

@@ -194,14 +194,14 @@ pub struct StoreOptions {
     /// less than copying.
     pub content_file_bytes_max: u64,
     /// Contents kept in memory, in bytes. At the bound the cache evicts the least used contents. A
-    /// content without room is sent from its descriptor. Default 256 MiB.
+    /// content without room is sent from its descriptor. Default 64 MiB, for a small machine.
     pub content_bytes_max: u64,
     /// Files held open. At the bound the cache closes the least used files. A file without room is
     /// opened for each request. Default: a quarter of the process's limit, at most 16,384.
     pub descriptors_max: u64,
     /// Paths in the index, including paths that do not exist, and spellings of paths in the map of
-    /// each core. At the bound the cache evicts the least used paths. Default 65,536: about 1 KB
-    /// each, without contents.
+    /// each core. At the bound the cache evicts the least used paths. Default 32,768, for a small
+    /// machine: about 1 KB each, without contents.
     pub entries_max: usize,
     /// Folders watched for changes. Beyond this bound, each use of a path checks the entry again.
     /// Default: half of the user's limit in `fs.inotify.max_user_watches`.
@@ -230,9 +230,9 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             content_file_bytes_max: 64 << 10,
-            content_bytes_max: 256 << 20,
+            content_bytes_max: 64 << 20,
             descriptors_max: descriptors_allowed() / 4,
-            entries_max: 65_536,
+            entries_max: 32_768,
             watches_max: watches_allowed() / 2,
             recheck_ms: 1000,
             sibling_lag_ms_max: 2000,

@@ -1,8 +1,6 @@
 //! The settings of compression: the bounds for all hosts together.
 
-/// Default memory for compressed contents of files, in bytes: 64 MiB, a quarter of the default for
-/// the contents themselves, as text shrinks to about a quarter.
-pub const CACHE_BYTES: u64 = 64 << 20;
+use crate::CacheMemory;
 
 /// Default memory for compressed contents that are not in the cache, and that clients still
 /// receive, in bytes: 256 MiB, at least 32 of the largest files.
@@ -38,7 +36,7 @@ pub struct CompressionOptions {
 impl Default for CompressionOptions {
     fn default() -> Self {
         Self {
-            cache_bytes: CACHE_BYTES,
+            cache_bytes: CacheMemory::here().compressed_bytes,
             sending_bytes: SENDING_BYTES,
             file_bytes_max: FILE_BYTES_MAX,
             files_max: FILES_MAX,

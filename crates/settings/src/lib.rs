@@ -7,6 +7,7 @@
 mod balance;
 mod balancers;
 mod busy_poll;
+mod cache_memory;
 pub mod cgi;
 pub mod compression;
 mod control;
@@ -22,6 +23,7 @@ mod user;
 pub use balance::Balance;
 pub use balancers::{BalancerOptions, LoadReport};
 pub use busy_poll::BusyPoll;
+pub use cache_memory::CacheMemory;
 pub use control::ControlTarget;
 pub use move_policy::MovePolicy;
 pub use placement::RequestedPlacement;

@@ -1,5 +1,5 @@
-//! The part of the machine that this process may use: affinity, cgroup cpusets and cgroup cpu
-//! quotas (cgroups v1 and v2; kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`,
+//! The part of the machine that this process may use: affinity, cgroup cpusets, cgroup cpu quotas
+//! and cgroup memory limits (cgroups v1 and v2; kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`,
 //! `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
 //!
 //! Finds the process's cgroups (`/proc/self/cgroup`), their mounts (`/proc/self/mountinfo`) and the
@@ -109,6 +109,17 @@ pub fn allowed(root: &Path, affinity: &CpuSet) -> Allowed {
     allowed
 }
 
+/// The memory that this process may use, in bytes, from the files below `root`, normally `/`: the
+/// machine's memory, or the smallest limit of the process's cgroups if that is less. `None` if the
+/// kernel reports no memory.
+pub fn allowed_memory(root: &Path) -> Option<u64> {
+    let meminfo = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let kb = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let machine = kb.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10;
+    let limits = hierarchies(root).into_iter().filter_map(|hierarchy| hierarchy.memory());
+    Some(limits.fold(machine, u64::min))
+}
+
 /// A limit in a readable form: 1.5, 2, 0.33.
 pub(crate) fn hundredths(limit: f64) -> f64 {
     (limit * 100.0).round() / 100.0
@@ -162,6 +173,16 @@ impl Hierarchy {
         };
         self.folders.iter().filter_map(read).min_by(|(a, _), (b, _)| a.total_cmp(b))
     }
+
+    /// The smallest limit of memory among the folders, in bytes. The text `max` is no limit.
+    fn memory(&self) -> Option<u64> {
+        let name = match self.version {
+            CgroupVersion::V1 => "memory.limit_in_bytes",
+            CgroupVersion::V2 => "memory.max",
+        };
+        let read = |folder: &PathBuf| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
+        self.folders.iter().filter_map(read).min()
+    }
 }
 
 /// `QUOTA PERIOD` in microseconds as cpus; `max` and negative quotas are no limit.
@@ -173,7 +194,7 @@ fn cpus_of(text: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-/// The process's cgroups that can limit cpus.
+/// The process's cgroups that can limit cpus or memory.
 fn hierarchies(root: &Path) -> Vec<Hierarchy> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let mountinfo = read("proc/self/mountinfo");
@@ -182,7 +203,7 @@ fn hierarchies(root: &Path) -> Vec<Hierarchy> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         let version = if controllers.is_empty() { CgroupVersion::V2 } else { CgroupVersion::V1 };
-        let matters = controllers.split(',').any(|name| matches!(name, "" | "cpu" | "cpuset"));
+        let matters = controllers.split(',').any(|name| matches!(name, "" | "cpu" | "cpuset" | "memory"));
         let mount = mounts.iter().find(|mount| mount.holds(version, controllers))?;
         matters.then(|| Hierarchy { version, folders: mount.folders(root, path) })
     };

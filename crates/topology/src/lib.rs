@@ -34,7 +34,7 @@ mod selection;
 
 pub mod render;
 
-pub use cgroup::{Allowed, CpuQuota, allowed, cores_for};
+pub use cgroup::{Allowed, CpuQuota, allowed, allowed_memory, cores_for};
 pub use cpuset::{CPUS_MAX, CpuSet};
 pub use error::TopologyError;
 pub use ids::{CoreId, CpuId, NodeId, PackageId};

@@ -19,16 +19,18 @@ pub(super) struct CacheArgs {
     /// Memory for file contents, all cores together, in bytes
     ///
     /// From 0 (nothing is cached) to 1T. At the bound the least recently used contents are evicted.
-    #[arg(long, value_name = "SIZE", default_value_t = Size::bytes(256 * M), value_parser = size_between(0, T))]
-    pub(super) cache_bytes: Size,
+    /// Default: a 200th of the memory that the server may use, at least 64M.
+    #[arg(long, value_name = "SIZE", value_parser = size_between(0, T))]
+    pub(super) cache_bytes: Option<Size>,
 
     /// Cached paths, all cores together
     ///
     /// From 1 to 16777216. Each takes about 1K of memory, without the contents. At the bound the
-    /// least recently used paths are evicted.
-    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    /// least recently used paths are evicted. Default: a 400th of the memory that the server may
+    /// use, at least 32768 paths.
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 24))]
-    pub(super) cache_entries: usize,
+    pub(super) cache_entries: Option<usize>,
 
     /// The largest file whose content is kept in memory, in bytes
     ///

@@ -12,7 +12,9 @@ use crate::usage::UsageError;
 use crate::values::{Listen, Size};
 use std::path::PathBuf;
 use vermeil_address::ListenAddr;
-use vermeil_config::{HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Surroundings, Timeouts, cpus_of};
+use vermeil_config::{
+    HOSTS_SHOWN_MAX, SITES_OPEN_MAX, ServeOptions, Surroundings, Timeouts, cpus_of, store_here,
+};
 use vermeil_files::{LargeFiles, Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_log::LogOptions;
@@ -135,14 +137,16 @@ impl ServeArgs {
     }
 
     fn store(&self) -> StoreOptions {
+        let here = store_here();
+        let content_bytes_max = self.cache.cache_bytes.map_or(here.content_bytes_max, |size| size.bytes);
         StoreOptions {
-            content_bytes_max: self.cache.cache_bytes.bytes,
+            content_bytes_max,
             // The default shrinks with a small cache; an explicit value was checked before.
-            content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(self.cache.cache_bytes.bytes),
-            entries_max: self.cache.cache_entries,
+            content_file_bytes_max: self.cache.cache_file_bytes.bytes.min(content_bytes_max),
+            entries_max: self.cache.cache_entries.unwrap_or(here.entries_max),
             large_files: if self.cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
             listing_names_max: self.limits.listing_names,
-            ..StoreOptions::default()
+            ..here
         }
     }
 
@@ -152,7 +156,8 @@ impl ServeArgs {
         if cache.cache_file_bytes == CacheArgs::FILE_BYTES {
             return Ok(());
         }
-        within(("--cache-file-bytes", cache.cache_file_bytes), ("--cache-bytes", cache.cache_bytes))
+        let bytes = cache.cache_bytes.unwrap_or_else(|| Size::bytes(store_here().content_bytes_max));
+        within(("--cache-file-bytes", cache.cache_file_bytes), ("--cache-bytes", bytes))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use vermeil_address::ListenAddr;
-use vermeil_config::{CONNECTIONS_MAX, ServeOptions, Timeouts};
+use vermeil_config::{CONNECTIONS_MAX, ServeOptions, Timeouts, store_here};
 use vermeil_files::{Listing, SiteOptions, StoreOptions};
 use vermeil_http::ConnectionLimits;
 use vermeil_routing::hosts::Rules;
@@ -69,7 +69,7 @@ fn without_arguments() {
     assert_eq!(options.cpus.len(), 8);
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
     assert_eq!(options.log.target, LogTarget::Stdout);
-    assert_eq!(options.store, StoreOptions::default());
+    assert_eq!(options.store, store_here());
     assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.connections_max, CONNECTIONS_MAX);
@@ -146,7 +146,7 @@ fn each_option_arrives() {
         content_bytes_max: 1 << 20,
         entries_max: 11,
         content_file_bytes_max: 3 << 10,
-        ..StoreOptions::default()
+        ..store_here()
     };
     assert_eq!(options.store, store);
     let timeouts = Timeouts {

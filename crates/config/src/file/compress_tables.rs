@@ -9,7 +9,7 @@ use super::{
 };
 use vermeil_http::negotiate::Choice;
 use vermeil_routing::hosts::COMPRESSED_BYTES_MIN;
-use vermeil_settings::compression::{ANSWERS_MAX, CACHE_BYTES, FILE_BYTES_MAX, FILES_MAX, SENDING_BYTES};
+use vermeil_settings::compression::{ANSWERS_MAX, FILE_BYTES_MAX, FILES_MAX, SENDING_BYTES};
 
 table! {
     /// The bounds of compression, for all hosts with `compress` together.
@@ -17,8 +17,9 @@ table! {
         /// Memory for compressed contents of files, in bytes. At the bound the server evicts
         /// contents that were not asked for lately, and compresses them again when needed; 0 keeps
         /// none. An evicted content stays in memory until the clients that receive the content have
-        /// it; `sending_bytes` bounds such contents.
-        cache_bytes: Size = Size::bytes(CACHE_BYTES); from 0, to 1 << 40,
+        /// it; `sending_bytes` bounds such contents. Without the key: an 800th of the memory that the
+        /// server may use, at least 16M.
+        cache_bytes: Option<Size> = None; from 0, to 1 << 40,
         /// Memory for compressed contents of files outside of the cache, which clients still
         /// receive, in bytes. Above the bound, files whose compressed content is not in the cache
         /// go as they are. Files that are being compressed at that time, at most `files_max`, may

@@ -17,7 +17,7 @@ use super::{
 use crate::options::{CONNECTIONS_MAX, HOSTS_SHOWN_MAX, SITES_OPEN_MAX, Timeouts, WAIT_MAX};
 use std::{path::PathBuf, time::Duration};
 use vermeil::IoChoice;
-use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions, StoreOptions};
+use vermeil_files::{FollowSymlinks, LISTING_NAMES_MAX, SiteOptions};
 use vermeil_http::{limits, negotiate::Choice};
 use vermeil_io::Pages;
 use vermeil_log::{LogFormat, LogTarget};
@@ -267,10 +267,13 @@ table! {
     /// The memory cache of the files of all hosts, for all cores together.
     pub(super) struct CacheTable {
         /// Memory for file contents, in bytes. At the bound the server evicts the least used
-        /// contents; 0 turns the cache off.
-        bytes: Size = Size::bytes(256 * M); from 0, to T,
+        /// contents; 0 turns the cache off. Without the key: a 200th of the memory that the server may
+        /// use, at least 64M.
+        bytes: Option<Size> = None; from 0, to T,
         /// Cached paths, about 1 KB each. At the bound the server evicts the least used paths.
-        entries: u64 = StoreOptions::default().entries_max as u64; from 1, to 1 << 24,
+        /// Without the key: a 400th of the memory that the server may use, at least 32M, so at
+        /// least 32768 paths.
+        entries: Option<u64> = None; from 1, to 1 << 24,
         /// The largest cached file, in bytes; not more than `bytes`. Larger files are read from the
         /// kernel's page cache.
         file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,

@@ -20,7 +20,7 @@ use super::{
     tls::{self, HostTlsKeys},
     values::{Listen, Size, Span},
 };
-use crate::options::{ServeOptions, Timeouts, cpus_of};
+use crate::options::{ServeOptions, Timeouts, cpus_of, store_here};
 use std::{
     collections::HashMap,
     ops::Range,
@@ -168,15 +168,17 @@ fn limits(document: &Document, hosts: &Hosts, gateway: &GatewayOptions) -> Conne
 }
 
 fn store(document: &Document) -> StoreOptions {
+    let (cache, here) = (&document.cache, store_here());
+    let content_bytes_max = cache.bytes.map_or(here.content_bytes_max, |size| size.bytes);
     StoreOptions {
-        content_bytes_max: document.cache.bytes.bytes,
+        content_bytes_max,
         // A small cache lowers the default. A written value was checked before.
-        content_file_bytes_max: document.cache.file_bytes.value.bytes.min(document.cache.bytes.bytes),
-        entries_max: narrow(document.cache.entries),
+        content_file_bytes_max: cache.file_bytes.value.bytes.min(content_bytes_max),
+        entries_max: cache.entries.map_or(here.entries_max, narrow),
         large_files: if document.cache.sendfile { LargeFiles::Sendfile } else { LargeFiles::Copied },
         listing_names_max: narrow(document.limits.listing_names),
         pages: document.memory.pages,
-        ..StoreOptions::default()
+        ..here
     }
 }
 
@@ -271,7 +273,8 @@ fn refuse_contradictions(document: &Document, problems: &mut Problems) {
     };
     let (limits, cache) = (&document.limits, &document.cache);
     within(&limits.request_line_bytes, "limits.request_line_bytes", limits.header_bytes, "header_bytes");
-    within(&cache.file_bytes, "cache.file_bytes", cache.bytes, "bytes");
+    let bytes = cache.bytes.unwrap_or_else(|| Size::bytes(store_here().content_bytes_max));
+    within(&cache.file_bytes, "cache.file_bytes", bytes, "bytes");
 }
 
 impl From<LimitsTable> for ConnectionLimits {

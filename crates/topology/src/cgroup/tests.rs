@@ -112,3 +112,21 @@ fn effective_quota_has_usage() {
     assert_eq!(silent.used(), None);
     assert_eq!(CpuQuota::of_this_process(FixtureRoot::new().path()), None);
 }
+
+#[test]
+fn smallest_memory_limit_counts() {
+    let meminfo =
+        |root: FixtureRoot| root.with("proc/meminfo", "MemTotal:       4194304 kB\nMemFree: 1 kB\n");
+    let memory = |root: FixtureRoot| allowed_memory(meminfo(root).path());
+    assert_eq!(allowed_memory(FixtureRoot::new().path()), None);
+    assert_eq!(memory(FixtureRoot::new()), Some(4 << 30));
+    assert_eq!(memory(v2("/a").with("sys/fs/cgroup/a/memory.max", "max\n")), Some(4 << 30));
+    let nested = v2("/a/b").with("sys/fs/cgroup/a/memory.max", "1073741824\n");
+    assert_eq!(memory(nested.with("sys/fs/cgroup/a/b/memory.max", "max\n")), Some(1 << 30));
+    let v1 = FixtureRoot::new()
+        .with("proc/self/mountinfo", "32 31 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory")
+        .with("proc/self/cgroup", "1:memory:/a")
+        .with("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+        .with("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "536870912\n");
+    assert_eq!(memory(v1), Some(512 << 20));
+}
