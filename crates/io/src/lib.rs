@@ -65,8 +65,8 @@ pub use passed::{is_listening, shares_port, take_passed, takes_both_families};
 pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
 pub use slots::{RegionSlot, Slots};
 pub use socket::{
-    ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, has_queued,
-    held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr, peer_after_end,
-    prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
+    ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, defer_accept,
+    has_queued, held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr,
+    peer_after_end, prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
 };
 pub use thread_times::ThreadTimes;

