@@ -53,6 +53,11 @@ impl SiblingSet {
         SIBLINGS.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, found)| found)
     }
 
+    /// Whether the folder may have siblings in this coding.
+    pub(super) fn has(self, coding: Choice) -> bool {
+        self.to_look_for().any(|(other, _)| other == coding)
+    }
+
     fn add(&mut self, name: &[u8]) {
         for (i, (_, suffix)) in SIBLINGS.iter().enumerate() {
             self.0 |= u8::from(name.ends_with(suffix)) << i;

@@ -9,9 +9,9 @@ use super::{
     super::{
         content::{Charge, Content, OpenFile, ReadFailure, read_whole},
         entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting, NotFound},
-        folder_facts::SIBLINGS,
+        folder_facts::{SIBLINGS, SiblingSet},
         index::{Adoption, Descent, LookTarget, RecordId},
-        open::{FileValidator, OpenPaths, OpenPurpose, open, reached},
+        open::{FileValidator, OpenPaths, OpenPurpose, open, reached, state_of},
         options::Listing,
         root::{SiteRoot, moves_times},
         site::Site,
@@ -174,10 +174,15 @@ impl<'a> FileLookup<'a> {
         if role == FileRole::Answer && self.site.options.programs.include(&script) {
             return Ok(EntryOutcome::Program { script: script.into() });
         }
-        let mut siblings = Vec::new();
-        for (coding, suffix) in SIBLINGS {
-            let sibling = [path, suffix].concat();
-            if let Ok(beside) = self.find(&sibling)?
+        let names = SIBLINGS.map(|(coding, suffix)| (coding, [path, suffix].concat()));
+        for (_, sibling) in &names {
+            self.depend_on(sibling)?;
+        }
+        let (mut siblings, known) = (Vec::new(), self.known_siblings(path));
+        for (coding, sibling) in names {
+            if !known.has(coding) {
+                self.probes.push(EntryProbe { path: sibling.into(), seen: Err(Errno::NOENT) });
+            } else if let Ok(beside) = self.probe(&sibling)?
                 && beside.file_type() == FileType::RegularFile
                 && is_current(&beside, found, &self.site.store.options)
             {
@@ -202,6 +207,18 @@ impl<'a> FileLookup<'a> {
             }
         }
         Ok(EntryOutcome::File(file_entry(identity, variants)))
+    }
+
+    /// The siblings that the file at `path` may have, if the folder's fact is known. The look-up
+    /// depends on their names, so a sibling that appears later is an event.
+    fn known_siblings(&self, path: &[u8]) -> SiblingSet {
+        if self.trust == Freshness::Nobody {
+            return SiblingSet::ANY;
+        }
+        let folder = path.iter().rposition(|&byte| byte == b'/').map_or(&b""[..], |end| &path[..end]);
+        let known =
+            state_of(self.root.as_fd(), folder).ok().and_then(|seen| self.site.store.facts.find(&seen));
+        known.unwrap_or(SiblingSet::ANY)
     }
 
     fn unreadable_page(&mut self, errno: Errno) -> EntryOutcome {
@@ -294,6 +311,11 @@ impl<'a> FileLookup<'a> {
     /// Makes `path` a dependency, then looks the path up.
     fn find(&mut self, path: &[u8]) -> Result<Result<FileValidator, Errno>, WouldBlock> {
         self.depend_on(path)?;
+        self.probe(path)
+    }
+
+    /// Looks up a path that the look-up depends on already.
+    fn probe(&mut self, path: &[u8]) -> Result<Result<FileValidator, Errno>, WouldBlock> {
         let found = self.open(path, OpenPurpose::Locating)?.and_then(|file| FileValidator::of(file.as_fd()));
         if let Ok(found) = &found
             && found.file_type() == FileType::RegularFile
