@@ -8,7 +8,7 @@ use super::{
     open::FileValidator,
     options::FileTags,
 };
-use std::io::Write;
+use std::{io::Write, ops::Range};
 use vermeil_http::{HttpDate, Status, Validators, negotiate::Choice, response::HeadWriter};
 
 pub(super) mod media;
@@ -16,12 +16,17 @@ pub(super) mod media;
 /// The name of the server, without a version, because a version helps attackers only.
 pub const SERVER: &[u8] = b"Server: vermeil\r\n";
 
+/// Room for a head, in bytes: a usual head has 230 to 300.
+const HEAD_BYTES: usize = 384;
+
 /// A representation of a file: uncompressed or precompressed.
 #[derive(Debug)]
 pub struct Variant {
     head: Box<[u8]>,
-    not_modified_head: Box<[u8]>,
-    partial_fields: Box<[u8]>,
+    /// The place of [`Variant::shared_fields`] in the head.
+    shared_fields: Range<usize>,
+    /// The place of [`Variant::partial_fields`] in the head.
+    partial_fields: Range<usize>,
     media_type: Box<str>,
     etag: Box<[u8]>,
     /// `None` while another content may still get the same date.
@@ -123,44 +128,41 @@ impl Variant {
         } = parts;
         let etag = etag(&validator, coding, tag);
         let last_modified = (dated == Dated::Yes).then(|| HttpDate::new(validator.modified.seconds));
-        let fields = |out: &mut Vec<u8>, wanted: HeadFieldSet| {
-            out.extend_from_slice(SERVER);
-            if role == FileRole::Answer {
-                if tags == FileTags::On {
-                    field(out, "ETag", &etag);
-                }
-                if let Some(value) = &caching {
-                    field(out, "Cache-Control", value.as_bytes());
-                }
-                if let Some(date) = &last_modified {
-                    field(out, "Last-Modified", date.as_bytes());
-                }
-            }
-            if varies == Varies::Yes {
-                field(out, "Vary", b"Accept-Encoding");
-            }
-            if let (Some(name), HeadFieldSet::OfContent) = (coding.content_encoding(), wanted) {
-                field(out, "Content-Encoding", name.as_bytes());
-            }
-            if role == FileRole::Answer && wanted == HeadFieldSet::OfContent {
-                field(out, "Accept-Ranges", b"bytes");
-            }
-        };
         let status = if role == FileRole::Answer { Status::Ok } else { Status::NotFound };
-        let (mut shared, mut partial_fields) = (Vec::new(), Vec::new());
-        fields(&mut shared, HeadFieldSet::OfResource);
-        fields(&mut partial_fields, HeadFieldSet::OfContent);
-        let (mut head, mut not_modified_head) = (Vec::new(), Vec::new());
         // Incomplete on purpose, because the sender adds Date, Connection and the empty line.
-        let _ = HeadWriter::new(&mut head, status)
-            .lines(&partial_fields)
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        let _ = HeadWriter::new(&mut head, status);
+        let fields_start = head.len();
+        head.extend_from_slice(SERVER);
+        if role == FileRole::Answer {
+            if tags == FileTags::On {
+                field(&mut head, "ETag", &etag);
+            }
+            if let Some(value) = &caching {
+                field(&mut head, "Cache-Control", value.as_bytes());
+            }
+            if let Some(date) = &last_modified {
+                field(&mut head, "Last-Modified", date.as_bytes());
+            }
+        }
+        if varies == Varies::Yes {
+            field(&mut head, "Vary", b"Accept-Encoding");
+        }
+        let shared_end = head.len();
+        if let Some(name) = coding.content_encoding() {
+            field(&mut head, "Content-Encoding", name.as_bytes());
+        }
+        if role == FileRole::Answer {
+            field(&mut head, "Accept-Ranges", b"bytes");
+        }
+        let partial_end = head.len();
+        let _ = HeadWriter::resume(&mut head)
             .field("Content-Type", media_type.as_bytes())
             .content_length(validator.bytes);
-        let _ = HeadWriter::new(&mut not_modified_head, Status::NotModified).lines(&shared);
         Self {
             head: head.into(),
-            not_modified_head: not_modified_head.into(),
-            partial_fields: partial_fields.into(),
+            shared_fields: fields_start..shared_end,
+            partial_fields: fields_start..partial_end,
             media_type,
             etag: etag.into(),
             last_modified,
@@ -183,15 +185,15 @@ impl Variant {
         &self.head
     }
 
-    /// Status line and fields of a 304, with the same omissions.
-    pub fn not_modified_head(&self) -> &[u8] {
-        &self.not_modified_head
+    /// The field lines that a 304 shares with a 200: `Server` and the validators.
+    pub fn shared_fields(&self) -> &[u8] {
+        &self.head[self.shared_fields.clone()]
     }
 
     /// The field lines that a 206 shares with a 200: all but `Content-Type`, `Content-Length` and
     /// the omissions of [`Variant::head`].
     pub fn partial_fields(&self) -> &[u8] {
-        &self.partial_fields
+        &self.head[self.partial_fields.clone()]
     }
 
     /// The field lines about the coding, for an answer that is not the file itself.
@@ -210,7 +212,7 @@ impl Variant {
     /// leave out `Vary`, and the fields that [`Variant::partial_fields`] leaves out.
     pub fn coded_fields(&self, coding: Choice, tag: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.partial_fields.len() + 64);
-        for line in self.partial_fields.split_inclusive(|&byte| byte == b'\n') {
+        for line in self.partial_fields().split_inclusive(|&byte| byte == b'\n') {
             match line {
                 [b'E', b'T', b'a', b'g', b':', ..] => field(&mut out, "ETag", tag),
                 // Coded content has no ranges, and says itself that it varies.
@@ -292,12 +294,6 @@ impl Variant {
             Content::Disk(file) => file.still_same(),
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HeadFieldSet {
-    OfResource,
-    OfContent,
 }
 
 /// Whether a value of `Cache-Control` forbids to transform the content.

@@ -593,7 +593,7 @@ impl FileReply<'_> {
         match self.request.preconditions.evaluate(&variant.validators()) {
             Verdict::Proceed => {}
             Verdict::NotModified => {
-                self.out.extend_from_slice(variant.not_modified_head());
+                let _ = HeadWriter::new(self.out, Status::NotModified).lines(variant.shared_fields());
                 self.add_vary();
                 finish(self.local, self.head, self.out);
                 return Answer::Ready(Sent { status: Status::NotModified.code(), body_bytes: 0 });

@@ -56,7 +56,7 @@ pub(in super::super) fn media_type(name: &[u8], types: &[TypeOf]) -> Box<str> {
             None => mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream"),
         },
     };
-    if is_text(media_type) { format!("{media_type}; charset=utf-8").into() } else { media_type.into() }
+    if is_text(media_type) { [media_type, "; charset=utf-8"].concat().into() } else { media_type.into() }
 }
 
 fn is_text(media_type: &str) -> bool {
