@@ -18,9 +18,8 @@ use crate::{BenchError, BenchResult};
 
 /// Few idle connections.
 pub(super) const FEW: usize = 100;
-/// Many: with the connections of the load, nearly as many as a process with 20,000 descriptors can
-/// keep.
-pub(super) const MANY: usize = 15_000;
+/// Many: with the connections of the load, nearly as many as Vermeil keeps with 20,000 descriptors.
+pub(super) const MANY: usize = 14_000;
 /// And of a smoke run.
 const MANY_SMOKE: usize = 200;
 /// Turns of few and many connections in a round.
@@ -58,7 +57,7 @@ pub(super) fn sample(bench: &AcceptBench<'_>, server: AcceptServer, points: &mut
                 let before = CpuTime::of_group(started.process.group())?;
                 requests[at] += started.load("", bench.options.duration / turns as u32)?.requests;
                 spent[at] += (CpuTime::of_group(started.process.group())? - before).run;
-                check_open(&mut connections)?;
+                check_open(server, &mut connections)?;
             }
         }
         let [few, many] = [0, 1].map(|at| spent[at].as_secs_f64() * 1e6 / requests[at] as f64);
@@ -122,12 +121,17 @@ fn until_quiet(started: &Started<'_>) -> BenchResult<()> {
 }
 
 /// Checks that the server has closed no idle connection.
-fn check_open(connections: &mut [TcpStream]) -> BenchResult<()> {
+fn check_open(server: AcceptServer, connections: &mut [TcpStream]) -> BenchResult<()> {
     for stream in connections {
         stream.set_nonblocking(true).map_err(BenchError::thing("prepare", "an idle connection"))?;
         match stream.read(&mut [0]) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            _ => return Err(BenchError::form("an idle connection", "the server closed it during the run")),
+            _ => {
+                return Err(BenchError::form(
+                    "an idle connection",
+                    format!("{} closed it during the run", server.name()),
+                ));
+            }
         }
     }
     Ok(())

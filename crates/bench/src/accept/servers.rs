@@ -12,7 +12,7 @@ use crate::{BenchError, BenchResult};
 
 use super::FILE;
 
-/// Room for connections: nearly as many as a process with 20,000 descriptors can keep.
+/// Room for connections: more than any part opens. Vermeil lowers the bound to its descriptors.
 const ROOM: usize = 18_000;
 /// Connections that a listener queues, as many as a core's listener of Vermeil.
 const BACKLOG: u16 = 1024;

@@ -25,7 +25,7 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// How the floor talks to the kernel.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FloorIo {
     /// Readiness, then one receive and one send per request.
     Epoll,
@@ -102,7 +102,9 @@ fn run(args: &FloorArgs) -> io::Result<()> {
         FloorIo::Php => php.body_bytes()?,
         FloorIo::Epoll | FloorIo::Uring | FloorIo::Once => args.body,
     };
-    let response = RepeatedResponse::new(args.status, args.head, body, file)?;
+    // A client that expects a kept connection counts its end as an error.
+    let fields = if args.io == FloorIo::Once { "Connection: close\r\n" } else { "" };
+    let response = RepeatedResponse::new(args.status, fields, args.head, body, file)?;
     let mut cpus = CpuSet::new();
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;

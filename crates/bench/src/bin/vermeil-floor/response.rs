@@ -44,17 +44,19 @@ pub(crate) struct RepeatedResponse {
 }
 
 impl RepeatedResponse {
-    /// A response with `status`, a head of exactly `head` bytes and a body of exactly `body` bytes.
+    /// A response with `status`, the lines `fields`, a head of exactly `head` bytes and a body of
+    /// exactly `body` bytes.
     ///
     /// # Errors
     /// When `head` is too short for a valid head, or the file cannot be opened or has another size.
     pub(crate) fn new(
         status: u16,
+        fields: &str,
         head: usize,
         body: u64,
         file: Option<(&Path, HeadWait)>,
     ) -> io::Result<Self> {
-        let mut memory = padded_head(status, head, body)?;
+        let mut memory = padded_head(status, fields, head, body)?;
         let Some((path, head)) = file else {
             let letters = usize::try_from(body).map_err(io::Error::other)?;
             memory.resize(memory.len() + letters, b'x');
@@ -103,12 +105,12 @@ impl RepeatedResponse {
 }
 
 /// A response head of exactly `bytes` bytes: the status line, Content-Length where a body may
-/// follow, and padding.
-fn padded_head(status: u16, bytes: usize, body: u64) -> io::Result<Vec<u8>> {
+/// follow, the lines `fields`, and padding.
+fn padded_head(status: u16, fields: &str, bytes: usize, body: u64) -> io::Result<Vec<u8>> {
     // RFC 9112, section 6.3: a 304 ends with its head whether or not Content-Length is present, so
     // the header can go.
     let length = if status == 304 { String::new() } else { format!("Content-Length: {body}\r\n") };
-    let start = format!("HTTP/1.1 {status} -\r\n{length}X-Pad: ");
+    let start = format!("HTTP/1.1 {status} -\r\n{length}{fields}X-Pad: ");
     let end = "\r\n\r\n";
     let Some(padding) = bytes.checked_sub(start.len() + end.len()) else {
         return Err(io::Error::other(format!(
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_response_has_exactly_the_asked_size() {
-        let response = RepeatedResponse::new(200, 180, 1024, None).expect("a valid response");
+        let response = RepeatedResponse::new(200, "", 180, 1024, None).expect("a valid response");
         assert_eq!(response.in_memory().map(<[u8]>::len), Some(180 + 1024));
         assert_eq!(&response.memory[176..180], b"\r\n\r\n");
         assert!(response.memory.starts_with(b"HTTP/1.1 200 -\r\nContent-Length: 1024\r\n"));
@@ -136,21 +138,21 @@ mod tests {
 
     #[test]
     fn a_304_has_no_length_and_no_body() {
-        let response = RepeatedResponse::new(304, 100, 0, None).expect("a valid response");
+        let response = RepeatedResponse::new(304, "", 100, 0, None).expect("a valid response");
         assert_eq!(response.memory.len(), 100);
         assert!(!String::from_utf8_lossy(&response.memory).contains("Length"));
     }
 
     #[test]
     fn a_head_too_short_is_refused() {
-        assert!(RepeatedResponse::new(200, 10, 0, None).is_err());
+        assert!(RepeatedResponse::new(200, "", 10, 0, None).is_err());
     }
 
     #[test]
     fn a_full_socket_blocks_and_goes_on_where_it_stopped() {
         let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
         let body = 4 << 20;
-        let response = RepeatedResponse::new(200, 100, body, None).expect("a valid response");
+        let response = RepeatedResponse::new(200, "", 100, body, None).expect("a valid response");
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             theirs.read_to_end(&mut all).map(|_| all.len())
