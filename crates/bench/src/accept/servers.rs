@@ -56,9 +56,10 @@ impl AcceptServer {
         Ok(servers)
     }
 
-    /// Whether the server keeps connections after an answer.
+    /// Whether the server keeps as many connections as the part with idle connections opens.
+    /// lighttpd keeps half as many as it has descriptors.
     pub(super) fn keeps_connections(self) -> bool {
-        self != Self::Floor
+        !matches!(self, Self::Floor | Self::Lighttpd)
     }
 
     /// The command that starts the server.
@@ -154,10 +155,8 @@ fn lighttpd(PeerSetting { address, root, .. }: PeerSetting<'_>) -> String {
 server.port = {}
 server.document-root = \"{}\"
 server.max-fds = 20000
-server.max-connections = {ROOM}
 server.listen-backlog = {BACKLOG}
 server.max-keep-alive-requests = 1000000000
-server.max-keep-alive-idle = 600
 mimetype.assign = ( \".html\" => \"text/html\" )
 ",
         address.ip(),
