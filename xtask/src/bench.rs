@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, tls, load and find-max: seconds
-    /// under load of each run; tenths count. Default: the bench's own default.
+    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, tls, load and find-max:
+    /// seconds under load of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.

@@ -1,6 +1,6 @@
 //! The part of the machine that this process may use: affinity, cgroup cpusets, cgroup cpu quotas
-//! and cgroup memory limits (cgroups v1 and v2; kernel: `Documentation/admin-guide/cgroup-v1/cpusets.rst`,
-//! `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
+//! and cgroup memory limits, of cgroups v1 and v2 (kernel:
+//! `Documentation/admin-guide/cgroup-v1/cpusets.rst`, `cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
 //!
 //! Finds the process's cgroups (`/proc/self/cgroup`), their mounts (`/proc/self/mountinfo`) and the
 //! limits of the cgroups and their parents. Inside a container the path is `/` and the mount shows

@@ -17,8 +17,8 @@ table! {
         /// Memory for compressed contents of files, in bytes. At the bound the server evicts
         /// contents that were not asked for lately, and compresses them again when needed; 0 keeps
         /// none. An evicted content stays in memory until the clients that receive the content have
-        /// it; `sending_bytes` bounds such contents. Without the key: an 800th of the memory that the
-        /// server may use, at least 16M.
+        /// it; `sending_bytes` bounds such contents. Without the key: an 800th of the memory that
+        /// the server may use, at least 16M.
         cache_bytes: Option<Size> = None; from 0, to 1 << 40,
         /// Memory for compressed contents of files outside of the cache, which clients still
         /// receive, in bytes. Above the bound, files whose compressed content is not in the cache

@@ -267,8 +267,8 @@ table! {
     /// The memory cache of the files of all hosts, for all cores together.
     pub(super) struct CacheTable {
         /// Memory for file contents, in bytes. At the bound the server evicts the least used
-        /// contents; 0 turns the cache off. Without the key: a 200th of the memory that the server may
-        /// use, at least 64M.
+        /// contents; 0 turns the cache off. Without the key: a 200th of the memory that the server
+        /// may use, at least 64M.
         bytes: Option<Size> = None; from 0, to T,
         /// Cached paths, about 1 KB each. At the bound the server evicts the least used paths.
         /// Without the key: a 400th of the memory that the server may use, at least 32M, so at
