@@ -17,6 +17,19 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
+/// The memory node of each cpu; 0 on a machine without nodes.
+pub(crate) fn nodes_of(cpus: &[u32]) -> Vec<u32> {
+    let folders = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
+    let nodes: Vec<(u32, Vec<u32>)> = folders
+        .filter_map(|entry| {
+            let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            Some((node, parse_list(&read(entry.path().join("cpulist").to_str()?))))
+        })
+        .collect();
+    let node = |cpu: &u32| nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map_or(0, |(node, _)| *node);
+    cpus.iter().map(node).collect()
+}
+
 fn parse_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -98,6 +111,7 @@ mod tests {
     #[test]
     fn this_machine_has_cpus_and_kernel() {
         assert!(!online_cpus().is_empty());
+        assert_eq!(nodes_of(&online_cpus()).len(), online_cpus().len());
         assert!(!release().is_empty());
         assert!(!command_line(std::process::id() as i32).is_empty());
     }

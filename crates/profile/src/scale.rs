@@ -231,7 +231,7 @@ fn run(
         hz: plan.hz,
         duration: None,
         output: path.clone(),
-        hardware: HardwareSet::Ipc,
+        hardware: HardwareSet::of_block(block),
         stacks: Stacks::default(),
     };
     let output = match &plan.load {

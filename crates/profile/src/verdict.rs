@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use crate::gain::{CostComparison, Gain};
-use crate::report::{PAGE_STYLE, escaped};
+use crate::gain::{CostComparison, Gain, RatioChange};
+use crate::report::{CounterRatio, PAGE_STYLE, escaped};
 use crate::scale::Scaling;
 
 /// A comparison as text.
@@ -64,6 +64,52 @@ pub fn comparison_text(comparison: &CostComparison) -> String {
         percent(comparison.rest)
     );
     let _ = writeln!(out, "{:12.2} %   sum = loss in cost", percent(comparison.loss.mean));
+    out.push_str(&ratios_text(comparison));
+    out
+}
+
+/// Ratios of counters in the base and now, and ratios that are not measurable.
+fn ratios_text(comparison: &CostComparison) -> String {
+    let mut out = String::new();
+    if !comparison.ratios.is_empty() {
+        out.push_str("\nratio of counters                      base          now\n");
+    }
+    for RatioChange { base, now, .. } in &comparison.ratios {
+        let nodes = |side: &str, ratio: &CounterRatio| {
+            let nodes =
+                ratio.nodes.iter().map(|(node, value)| format!(" node {node} {}", ratio.shown(*value)));
+            let nodes: Vec<String> = nodes.collect();
+            if nodes.is_empty() { String::new() } else { format!("   {side}:{}", nodes.join(",")) }
+        };
+        let _ = writeln!(
+            out,
+            "  {:30} {:>12} {:>12}{}{}",
+            now.name,
+            base.shown(base.value),
+            now.shown(now.value),
+            nodes("base", base),
+            nodes("now", now)
+        );
+    }
+    if let Some((path, ipc)) = comparison.cycle_factors() {
+        let _ = writeln!(
+            out,
+            "  cost factor in cycles {:.3} = instructions {path:.3} × instructions per cycle {ipc:.3}",
+            path * ipc
+        );
+    }
+    let mut reasons: Vec<&str> = comparison.unmeasured.iter().map(|missing| &*missing.why).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for why in reasons {
+        let names: Vec<&str> = comparison
+            .unmeasured
+            .iter()
+            .filter(|missing| missing.why == why)
+            .map(|missing| &*missing.name)
+            .collect();
+        let _ = writeln!(out, "  not measurable here ({why}): {}", names.join(", "));
+    }
     out
 }
 
@@ -214,6 +260,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: Some(0.9),
+            ratios: Default::default(),
         };
         let noise = [1.0, 1.01, 0.99, 1.02, 0.98];
         let base: Vec<_> = noise.iter().map(|noise| run(10.0, *noise)).collect();
@@ -239,6 +286,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: None,
+            ratios: Default::default(),
         };
         let text = comparison_text(&compare(std::slice::from_ref(&run), std::slice::from_ref(&run)));
         assert!(text.contains("ONE PAIR") && text.contains("no function's gain"), "{text}");

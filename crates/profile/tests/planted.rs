@@ -1,8 +1,8 @@
-//! Planted faults: the function that does not scale ranks first and its caller is named; without a
+//! Planted faults: the function that does not scale ranks first and the caller is named; without a
 //! fault nothing is listed. Runs on one and two cpus; skipped where there is one, or no right to
 //! sample.
 //!
-//! The usual run tries each fault once. The ignored test repeats each fault and prints its counts:
+//! The usual run tries each fault once. The ignored test repeats each fault and prints counts:
 //! `cargo test -p vermeil-profile --example planted --test planted -- --ignored --nocapture`.
 
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ fn scaled(fault: &str, seed: u64) -> Result<Scaling, String> {
         Err(
             error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_) | ProfileError::Cpus { .. }),
         ) => Err(error.to_string()),
-        // The program needs the cpu controller of control groups for its quota.
+        // The program needs the cpu controller of control groups for the quota.
         Err(ProfileError::NoWork { .. }) if fault == "slow" => Err("no quota for a thread".to_owned()),
         Err(error) => panic!("{error}"),
     }
@@ -72,7 +72,7 @@ fn comparison(scaling: &Scaling) -> &CostComparison {
 
 /// The finding of a trial.
 enum FaultTrial {
-    /// The planted function ranks first, and its caller is named; or nothing is listed without a
+    /// The planted function ranks first with the right caller, or nothing is listed without a
     /// fault.
     Found,
     /// Not so: the report.

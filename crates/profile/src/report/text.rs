@@ -129,6 +129,7 @@ fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
     if !counters.is_empty() {
         let _ = write!(out, "\n{counters}");
     }
+    out.push_str(&super::ratios::table(profile));
 }
 
 fn callers_text(out: &mut String, profile: &StackProfile, pattern: &str, callers: &Callers, top: usize) {
