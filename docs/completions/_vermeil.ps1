@@ -34,7 +34,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
             [CompletionResult]::new('profile', 'profile', [CompletionResultType]::ParameterValue, 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most')
-            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus and find out why it does not scale')
+            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale')
             [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as an instance, for the supervisor at the other end of standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')
@@ -488,7 +488,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;scale' {
             [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Numbers of cpus, the base first')
-            [CompletionResult]::new('--reps', '--reps', [CompletionResultType]::ParameterName, 'Runs on each number of cpus')
+            [CompletionResult]::new('--nodes', '--nodes', [CompletionResultType]::ParameterName, 'Numbers of memory nodes instead, the base first; a node has all its cpus')
+            [CompletionResult]::new('--reps', '--reps', [CompletionResultType]::ParameterName, 'Runs on each number of cpus or nodes')
             [CompletionResult]::new('--load', '--load', [CompletionResultType]::ParameterName, 'The load on a server, a command line; `load …` is vermeil''s own')
             [CompletionResult]::new('--ready', '--ready', [CompletionResultType]::ParameterName, 'The address at which the server is ready once it accepts connections')
             [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h')
@@ -527,7 +528,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('steer', 'steer', [CompletionResultType]::ParameterValue, 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock')
             [CompletionResult]::new('profile', 'profile', [CompletionResultType]::ParameterValue, 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most')
-            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus and find out why it does not scale')
+            [CompletionResult]::new('scale', 'scale', [CompletionResultType]::ParameterValue, 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale')
             [CompletionResult]::new('instance', 'instance', [CompletionResultType]::ParameterValue, 'Serve as an instance, for the supervisor at the other end of standard input')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Write the completions of a shell to standard output')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page to standard output: `vermeil man serve | man -l -`')

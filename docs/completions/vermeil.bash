@@ -1595,13 +1595,17 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__scale)
-            opts="-h --cores --reps --load --ready --warm-up --time --work --hz --seed --folder --form --help"
+            opts="-h --cores --nodes --reps --load --ready --warm-up --time --work --hz --seed --folder --form --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

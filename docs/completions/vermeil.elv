@@ -31,7 +31,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand steer 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node'
             cand sim 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
             cand profile 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
-            cand scale 'Run a program on several numbers of cpus and find out why it does not scale'
+            cand scale 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale'
             cand instance 'Serve as an instance, for the supervisor at the other end of standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'
@@ -437,7 +437,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;scale'= {
             cand --cores 'Numbers of cpus, the base first'
-            cand --reps 'Runs on each number of cpus'
+            cand --nodes 'Numbers of memory nodes instead, the base first; a node has all its cpus'
+            cand --reps 'Runs on each number of cpus or nodes'
             cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
             cand --ready 'The address at which the server is ready once it accepts connections'
             cand --warm-up 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h'
@@ -472,7 +473,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand steer 'Bring each flow''s packets, interrupts and consumer to a single core of the card''s memory node'
             cand sim 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
             cand profile 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
-            cand scale 'Run a program on several numbers of cpus and find out why it does not scale'
+            cand scale 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale'
             cand instance 'Serve as an instance, for the supervisor at the other end of standard input'
             cand completions 'Write the completions of a shell to standard output'
             cand man 'Write a man page to standard output: `vermeil man serve | man -l -`'

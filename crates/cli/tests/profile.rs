@@ -111,6 +111,18 @@ fn scale_reports_work_that_output_lacks() {
     assert!(path.join("cpus-1/run-01.prof").exists());
 }
 
+#[test]
+fn scale_refuses_more_nodes_than_there_are() {
+    let output = vermeil(&["scale", "--nodes", "1,500", "--reps", "1", "--", "true"]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("500 memory nodes wanted and the machine has") && errors.contains("vermeil topo")
+    );
+    let both = vermeil(&["scale", "--nodes", "1", "--cores", "1", "--", "true"]);
+    assert!(text(&both.stderr).contains("cannot be used with"), "{}", text(&both.stderr));
+}
+
 /// Ends a server when the test ends.
 struct StoppedServer(Child);
 

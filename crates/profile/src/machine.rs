@@ -5,7 +5,10 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
+
+use vermeil_topology::{CpuId, Machine, sysfs};
 
 /// The number of frames that the kernel keeps of a stack at most, unless told otherwise.
 const FRAMES_MAX: u16 = 127;
@@ -17,17 +20,16 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
+/// The cpus and memory nodes of this machine; `None` if `/sys` cannot be read.
+pub(crate) fn topology() -> Option<Machine> {
+    sysfs::read(Path::new("/")).ok()
+}
+
 /// The memory node of each cpu; 0 on a machine without nodes.
 pub(crate) fn nodes_of(cpus: &[u32]) -> Vec<u32> {
-    let folders = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
-    let nodes: Vec<(u32, Vec<u32>)> = folders
-        .filter_map(|entry| {
-            let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
-            Some((node, parse_list(&read(entry.path().join("cpulist").to_str()?))))
-        })
-        .collect();
-    let node = |cpu: &u32| nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map_or(0, |(node, _)| *node);
-    cpus.iter().map(node).collect()
+    let machine = topology();
+    let node = |cpu: &u32| machine.as_ref()?.pu(CpuId(*cpu))?.node;
+    cpus.iter().map(|cpu| node(cpu).map_or(0, |node| node.0)).collect()
 }
 
 fn parse_list(text: &str) -> Vec<u32> {

@@ -124,22 +124,31 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         let _ = writeln!(out, "DOUBTFUL: {} of {} runs fail a gate", bad.len(), scaling.repetitions.len());
         for run in &bad {
             for gate in run.gates.iter().filter(|gate| !gate.holds) {
-                let _ =
-                    writeln!(out, "  {} cpus, block {}: {}: {}", run.cpus, run.block, gate.name, gate.found);
+                let _ = writeln!(
+                    out,
+                    "  {} {}, block {}: {}: {}",
+                    run.count,
+                    scaling.part.name(),
+                    run.block,
+                    gate.name,
+                    gate.found
+                );
             }
         }
     }
-    for (cpus, comparison) in &scaling.comparisons {
-        let _ = write!(out, "\n{cpus} cpus against {}\n{}", scaling.base, comparison_text(comparison));
+    let part = scaling.part.name();
+    for (count, comparison) in &scaling.comparisons {
+        let _ = write!(out, "\n{count} {part} against {}\n{}", scaling.base, comparison_text(comparison));
     }
     out.push('\n');
     match &scaling.law {
         Ok(law) => {
-            let peak =
-                law.peak_cpus.map_or_else(|| "no peak".to_owned(), |cpus| format!("peak at {cpus:.0} cpus"));
+            let peak = law
+                .peak_cpus
+                .map_or_else(|| "no peak".to_owned(), |count| format!("peak at {count:.0} {part}"));
             let _ = writeln!(
                 out,
-                "universal scalability law: contention {:.4}, coherency {:.6}, {:.1} {} each second on one cpu, {peak}",
+                "universal scalability law: contention {:.4}, coherency {:.6}, {:.1} {} each second on one of {part}, {peak}",
                 law.alpha, law.beta, law.gamma, scaling.work
             );
         }
@@ -154,8 +163,9 @@ pub fn scaling_text(scaling: &Scaling) -> String {
 pub fn scaling_html(scaling: &Scaling) -> String {
     let title = escaped(&scaling.command.join(" "));
     let mut body = String::new();
-    for (cpus, comparison) in &scaling.comparisons {
-        let _ = write!(body, "<h2>{cpus} cpus</h2>{}{}", waterfall(comparison), table(comparison));
+    let part = scaling.part.name();
+    for (count, comparison) in &scaling.comparisons {
+        let _ = write!(body, "<h2>{count} {part}</h2>{}{}", waterfall(comparison), table(comparison));
     }
     let mut runs = String::new();
     let most = scaling.repetitions.iter().map(|run| run.rate).fold(f64::MIN_POSITIVE, f64::max);
@@ -168,7 +178,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
         let _ = write!(
             runs,
             "<tr><td>{}<td>{}<td>{:.1}<td><span class=\"dot\" style=\"margin-left:{:.1}%\"></span><td>{}",
-            run.cpus,
+            run.count,
             run.block,
             run.rate,
             95.0 * run.rate / most,
@@ -179,7 +189,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\">\n<title>Scaling of {title}</title>\n<style>{}{STYLE}</style>\n\
-         <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>cpus<th>block\
+         <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>{part}<th>block\
          <th>{} each second<th>from 0 to {most:.0}<th>gates</thead><tbody>{runs}</tbody></table></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n</html>\n",
         PAGE_STYLE,

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use vermeil_profile::gain::CostComparison;
-use vermeil_profile::scale::{ScalePlan, Scaling, scale};
+use vermeil_profile::scale::{ScalePlan, ScaledPart, Scaling, scale};
 use vermeil_profile::{ProfileError, verdict};
 
 /// Trials of each fault that must be evidence, and trials among which the fault must be found.
@@ -45,7 +45,8 @@ fn scaled(fault: &str, seed: u64) -> Result<Scaling, String> {
     let planted: PathBuf = here.parent().unwrap().parent().unwrap().join("examples/planted");
     let folder = tempfile::tempdir().unwrap();
     let plan = ScalePlan {
-        cpus: vec![1, 2],
+        part: ScaledPart::Cpus,
+        counts: vec![1, 2],
         repetitions: 5,
         command: [planted.to_str().unwrap(), fault, "{count}", "0.4"].map(Into::into).to_vec(),
         load: None,
