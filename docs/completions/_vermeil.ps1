@@ -441,6 +441,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'How many functions or callers a table lists')
             [CompletionResult]::new('--callers-of', '--callers-of', [CompletionResultType]::ParameterName, 'Show the callers of all functions with this text in the name')
             [CompletionResult]::new('--owner', '--owner', [CompletionResultType]::ParameterName, 'With --callers-of: the module whose nearest frame is responsible')
+            [CompletionResult]::new('--outermost', '--outermost', [CompletionResultType]::ParameterName, 'Divide all samples by the outermost function with one of these texts in its name')
             [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s')
             [CompletionResult]::new('--inlined', '--inlined', [CompletionResultType]::ParameterName, 'Count functions that the compiler inlined as functions of their own')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

@@ -1502,7 +1502,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__profile__subcmd__report)
-            opts="-o -h --form --output --top --callers-of --owner --window --inlined --help"
+            opts="-o -h --form --output --top --callers-of --owner --outermost --window --inlined --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1551,6 +1551,10 @@ _vermeil() {
                     return 0
                     ;;
                 --owner)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --outermost)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -399,6 +399,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --top 'How many functions or callers a table lists'
             cand --callers-of 'Show the callers of all functions with this text in the name'
             cand --owner 'With --callers-of: the module whose nearest frame is responsible'
+            cand --outermost 'Divide all samples by the outermost function with one of these texts in its name'
             cand --window 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s'
             cand --inlined 'Count functions that the compiler inlined as functions of their own'
             cand -h 'Print help (see more with ''--help'')'

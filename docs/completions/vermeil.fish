@@ -321,6 +321,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l top -d 'How many functions or callers a table lists' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l callers-of -d 'Show the callers of all functions with this text in the name' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l owner -d 'With --callers-of: the module whose nearest frame is responsible' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l outermost -d 'Divide all samples by the outermost function with one of these texts in its name' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l window -d 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l inlined -d 'Count functions that the compiler inlined as functions of their own'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -181,6 +181,10 @@ fn recording_over_control_socket_counts_requests() {
     let report = text(&vermeil(&["profile", "report", path]).stdout);
     assert!(report.contains(" requests, cpu") || report.contains(" requests, cycles"), "{report}");
     assert!(report.contains(" of one  function") && report.contains("  bytes of bodies"), "{report}");
+    // The part of the io driver and the part of the connections are told apart.
+    let parts = vermeil(&["profile", "report", path, "--outermost", "Core::io,vermeil_server::"]).stdout;
+    let parts = text(&parts);
+    assert!(parts.contains("Core::io") && parts.contains("request_loop::serve"), "{parts}");
     let json = vermeil(&["profile", "report", path, "--form", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["work"]["unit"], "requests");

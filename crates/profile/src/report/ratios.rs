@@ -317,7 +317,7 @@ mod tests {
         let report = |set| {
             write(&path, &ALL_PROCESSORS, set);
             let profile = StackProfile::read(&path, ReadOptions::default()).unwrap();
-            let options = TextOptions { top: 5, callers_of: None, owner_module: None };
+            let options = TextOptions { top: 5, callers_of: None, owner_module: None, outermost: Vec::new() };
             (text(&profile, &options), profile)
         };
         let (text, _) = report(HardwareSet::Ipc);
