@@ -1,10 +1,11 @@
 //! A program with a planted fault, to try the profiler on: `planted FAULT THREADS SECONDS`.
 //!
-//! Each thread does units of work for some seconds; the program prints how many, as `work N`. The
-//! faults: `none`; `counter`, which all threads increment; `lock`, one spin lock around a sum;
-//! `sharing`, counters of two threads on one cache line; `scan`, a table that grows with the
-//! threads and is searched from its start; `slow`, equal shares of work although a quota gives the
-//! last of several threads half a cpu. Functions are not inlined, so that their names are seen.
+//! Each thread does units of work for some seconds; the program prints how many, as `work N`, and
+//! the cpu time, as `cpu_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`,
+//! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
+//! table that grows with the threads and is searched from its start; `slow`, equal shares of work
+//! although a quota gives the last of several threads half a cpu. Functions are not inlined, so
+//! that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
@@ -13,6 +14,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
@@ -181,5 +184,6 @@ fn main() {
             .collect();
         workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
     });
-    println!("work {done}");
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    println!("work {done}\ncpu_ns {}", cpu.tv_sec * 1_000_000_000 + cpu.tv_nsec);
 }

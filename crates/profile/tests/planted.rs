@@ -3,7 +3,7 @@
 //! sample.
 //!
 //! The usual run tries each fault once. The ignored test repeats each fault and prints counts:
-//! `cargo test -p vermeil-profile --example planted --test planted -- --ignored --nocapture`.
+//! `cargo test -p vermeil-profile faults -- --ignored --nocapture`.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
