@@ -7,6 +7,7 @@
 //! evidence; a run that fails one is marked and kept. Leaves out arithmetic (`gain`, `usl`).
 //! Tested below and in `tests/planted.rs`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -139,6 +140,8 @@ pub struct Repetition {
     pub rate: f64,
     /// The share of the cpus that the program used; `None` if samples are cycles.
     pub busy: Option<f64>,
+    /// The share of its time that each of these cpus was idle, whatever programs it ran otherwise.
+    pub idle: Vec<(u32, f64)>,
     /// The conditions.
     pub gates: Vec<Gate>,
     /// The recording.
@@ -332,10 +335,32 @@ fn run(
         work: units,
         rate: units / seconds,
         busy,
+        idle: idle(&profile, cpus),
         gates,
         recording: path,
         run,
     })
+}
+
+/// The idle share of each of these cpus.
+fn idle(profile: &StackProfile, cpus: &[u32]) -> Vec<(u32, f64)> {
+    let rates = rates(profile).into_iter().filter(|rate| rate.name == "idle");
+    rates
+        .filter_map(|rate| Some((rate.cpu?, rate.per_second / 1e9)))
+        .filter(|(cpu, _)| cpus.contains(cpu))
+        .collect()
+}
+
+impl Scaling {
+    /// The mean idle share of each cpu over the runs with this number of cpus or nodes.
+    pub fn idle(&self, count: u32) -> Vec<(u32, f64)> {
+        let runs: Vec<&Repetition> = self.repetitions.iter().filter(|run| run.count == count).collect();
+        let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
+        for (cpu, share) in runs.iter().flat_map(|run| &run.idle) {
+            *sums.entry(*cpu).or_default() += share / runs.len() as f64;
+        }
+        sums.into_iter().collect()
+    }
 }
 
 fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
@@ -491,6 +516,8 @@ fn pause(time: Duration, stop: &AtomicBool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Series;
+    use crate::profile::Tick;
 
     #[test]
     fn work_is_read_from_json_and_text() {
@@ -526,6 +553,15 @@ mod tests {
             assert_eq!(sorted, [1, 2, 4]);
         }
         assert!(orders.iter().any(|order| order[0] != orders[0][0]), "no order differs: {orders:?}");
+    }
+
+    #[test]
+    fn idle_time_is_told_by_cpu() {
+        let mut profile = crate::profile::tests::profile(&[("main", 1)]);
+        profile.series = (0..3).map(|cpu| Series::of_cpu("idle", "ns", cpu, 0)).collect();
+        let tick = |s: u64, values: [u64; 3]| Tick { time: s * 1_000_000_000, values: values.into() };
+        profile.ticks = vec![tick(0, [0; 3]), tick(2, [100_000_000, 1_000_000_000, 2_000_000_000])];
+        assert_eq!(idle(&profile, &[0, 1]), [(0, 0.05), (1, 0.5)]);
     }
 
     #[test]

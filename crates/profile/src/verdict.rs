@@ -139,6 +139,11 @@ pub fn scaling_text(scaling: &Scaling) -> String {
     let part = scaling.part.name();
     for (count, comparison) in &scaling.comparisons {
         let _ = write!(out, "\n{count} {part} against {}\n{}", scaling.base, comparison_text(comparison));
+        let idle = scaling.idle(*count);
+        if !idle.is_empty() {
+            let cpus = idle.iter().map(|(cpu, share)| format!("cpu {cpu} {:.0} %", 100.0 * share));
+            let _ = writeln!(out, "idle: {}", cpus.collect::<Vec<_>>().join(", "));
+        }
     }
     out.push('\n');
     match &scaling.law {
