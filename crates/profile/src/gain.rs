@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::format::MissingCounter;
 use crate::perf::Trigger;
 use crate::profile::Function;
-use crate::report::{CounterRatio, IPC, PATH, program, ratios};
+use crate::report::{CounterRatio, IPC, NOT_COUNTED, PATH, program, ratios};
 use crate::statistics::{Estimate, significant};
 use crate::{ProfileError, ReadOptions, StackProfile};
 
@@ -282,16 +282,18 @@ fn changes(pairs: &[(&CostedRun, &CostedRun)]) -> Vec<RatioChange> {
     changes
 }
 
-/// The ratios that no pair has, with the reason of the first run.
+/// The ratios that no pair has, with the reason of a run that tried to count them, if there is one.
 fn unmeasured(pairs: &[(&CostedRun, &CostedRun)]) -> Vec<MissingCounter> {
     let measured = changes(pairs);
-    let (base, now) = pairs[0];
     let mut missing: Vec<MissingCounter> = Vec::new();
-    for ratio in base.ratios.1.iter().chain(&now.ratios.1) {
-        let is_known = measured.iter().any(|change| change.now.name == ratio.name)
-            || missing.iter().any(|known| known.name == ratio.name);
-        if !is_known {
-            missing.push(ratio.clone());
+    for ratio in pairs.iter().flat_map(|(base, now)| base.ratios.1.iter().chain(&now.ratios.1)) {
+        if measured.iter().any(|change| change.now.name == ratio.name) {
+            continue;
+        }
+        match missing.iter_mut().find(|known| known.name == ratio.name) {
+            Some(known) if known.why == NOT_COUNTED => known.why.clone_from(&ratio.why),
+            Some(_) => {}
+            None => missing.push(ratio.clone()),
         }
     }
     missing
@@ -423,6 +425,19 @@ mod tests {
         let comparison = compare(&[base], &[now]);
         is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
         is_near(comparison.efficiency, 0.6);
+    }
+
+    /// The sets of counters rotate, so the first run need not know why a counter is missing.
+    #[test]
+    fn missing_ratio_has_reason_of_run_that_tried() {
+        let missing = |why: &str| MissingCounter { name: IPC.to_owned(), why: why.to_owned() };
+        let of = |why: &str| {
+            let mut run = run(&[("a", 1.0)], 1.0);
+            run.ratios.1 = vec![missing(why)];
+            run
+        };
+        let runs = [of(NOT_COUNTED), of("no such event on this machine")];
+        assert_eq!(compare(&runs, &runs).unmeasured, [missing("no such event on this machine")]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! The table of gains always adds up: idle, listed functions and the rest are the whole loss.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::gain::{CostComparison, Gain, RatioChange};
@@ -122,19 +123,7 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         let _ = writeln!(out, "all {} runs pass their gates", scaling.repetitions.len());
     } else {
         let _ = writeln!(out, "DOUBTFUL: {} of {} runs fail a gate", bad.len(), scaling.repetitions.len());
-        for run in &bad {
-            for gate in run.gates.iter().filter(|gate| !gate.holds) {
-                let _ = writeln!(
-                    out,
-                    "  {} {}, block {}: {}: {}",
-                    run.count,
-                    scaling.part.name(),
-                    run.block,
-                    gate.name,
-                    gate.found
-                );
-            }
-        }
+        out.push_str(&failed_gates(scaling));
     }
     let part = scaling.part.name();
     for (count, comparison) in &scaling.comparisons {
@@ -160,6 +149,26 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         Err(why) => {
             let _ = writeln!(out, "{why}");
         }
+    }
+    out
+}
+
+/// The failed gates: a line for each gate and number of cpus, with the findings of all such runs.
+fn failed_gates(scaling: &Scaling) -> String {
+    let mut lines: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
+    for run in &scaling.repetitions {
+        for gate in run.gates.iter().filter(|gate| !gate.holds) {
+            lines.entry((run.count, gate.name)).or_default().push(&gate.found);
+        }
+    }
+    let mut out = String::new();
+    for ((count, gate), mut found) in lines {
+        let runs = scaling.repetitions.iter().filter(|run| run.count == count).count();
+        let failed = found.len();
+        found.sort_unstable();
+        found.dedup();
+        let part = scaling.part.name();
+        let _ = writeln!(out, "  {count} {part}, {failed} of {runs} runs: {gate}: {}", found.join(", "));
     }
     out
 }

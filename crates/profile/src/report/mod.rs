@@ -22,5 +22,5 @@ pub(crate) use html::{STYLE as PAGE_STYLE, escaped};
 pub use json::json;
 pub use pprof::pprof;
 pub use ratios::{CounterRatio, RatioForm, ratios};
-pub(crate) use ratios::{IPC, PATH};
+pub(crate) use ratios::{IPC, NOT_COUNTED, PATH};
 pub use text::{TextOptions, text};

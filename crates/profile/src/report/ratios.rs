@@ -55,6 +55,9 @@ pub(crate) const IPC: &str = "instructions per cycle";
 /// Instructions for each unit of work, by name.
 pub(crate) const PATH: &str = "instructions of a unit";
 
+/// The reason of a ratio whose counters belong to another set than the counted one.
+pub(crate) const NOT_COUNTED: &str = "not in the set that was counted";
+
 const RATIOS: [Ratio; 10] = [
     Ratio {
         name: IPC,
@@ -125,9 +128,7 @@ fn reason(profile: &StackProfile, ratio: Ratio, has_work: bool) -> String {
     };
     match profile.missing.iter().find(is_needed) {
         Some(missing) => missing.why.clone(),
-        None if profile.series.iter().all(|series| series.name != ratio.part) => {
-            "not in the set that was counted".to_owned()
-        }
+        None if profile.series.iter().all(|series| series.name != ratio.part) => NOT_COUNTED.to_owned(),
         None if !has_work => "the work is unknown".to_owned(),
         None => "nothing was counted".to_owned(),
     }
