@@ -1502,7 +1502,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__profile__subcmd__report)
-            opts="-o -h --form --output --top --callers-of --owner --window --inlined --help"
+            opts="-o -h --form --output --top --callers-of --owner --outermost --window --inlined --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1554,6 +1554,10 @@ _vermeil() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --outermost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --window)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1595,13 +1599,17 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__scale)
-            opts="-h --cores --reps --load --ready --warm-up --time --work --hz --seed --folder --form --help"
+            opts="-h --cores --nodes --reps --load --ready --warm-up --time --work --hz --seed --folder --form --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

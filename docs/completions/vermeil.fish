@@ -35,7 +35,7 @@ complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "topo" -d 'Draw the 
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "steer" -d 'Bring each flow\'s packets, interrupts and consumer to a single core of the card\'s memory node'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "sim" -d 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "profile" -d 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
-complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "scale" -d 'Run a program on several numbers of cpus and find out why it does not scale'
+complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "scale" -d 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "instance" -d 'Serve as an instance, for the supervisor at the other end of standard input'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_needs_command" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'
@@ -321,6 +321,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l top -d 'How many functions or callers a table lists' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l callers-of -d 'Show the callers of all functions with this text in the name' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l owner -d 'With --callers-of: the module whose nearest frame is responsible' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l outermost -d 'Divide all samples by the outermost function with one of these texts in its name' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l window -d 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l inlined -d 'Count functions that the compiler inlined as functions of their own'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -337,7 +338,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l cores -d 'Numbers of cpus, the base first' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs on each number of cpus' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l nodes -d 'Numbers of memory nodes instead, the base first; a node has all its cpus' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs on each number of cpus or nodes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l load -d 'The load on a server, a command line; `load …` is vermeil\'s own' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l ready -d 'The address at which the server is ready once it accepts connections' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l warm-up -d 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h' -r
@@ -362,7 +364,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_see
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "steer" -d 'Bring each flow\'s packets, interrupts and consumer to a single core of the card\'s memory node'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "sim" -d 'Run the scheduler on machines that you do not have: virtual cores, caches, memory nodes and links, under a virtual clock'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "profile" -d 'Find out where a process spends its time: sample stacks, read counters, report the functions that cost most'
-complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "scale" -d 'Run a program on several numbers of cpus and find out why it does not scale'
+complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "scale" -d 'Run a program on several numbers of cpus or memory nodes and find out why it does not scale'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "instance" -d 'Serve as an instance, for the supervisor at the other end of standard input'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "completions" -d 'Write the completions of a shell to standard output'
 complete -c vermeil -n "__fish_vermeil_using_subcommand help; and not __fish_seen_subcommand_from serve check status reload load topo steer sim profile scale instance completions man help" -f -a "man" -d 'Write a man page to standard output: `vermeil man serve | man -l -`'

@@ -19,6 +19,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil profile record --control /run/vermeil/web.sock --duration 10s",
     "vermeil profile report web.prof",
     "vermeil profile report web.prof --callers-of copy_to_iter",
+    "vermeil profile report web.prof --outermost Core::io,vermeil_server::",
     "vermeil profile report web.prof --form html -o web.html",
     "vermeil profile report web.prof --form csv --window 10s..25s",
     "vermeil profile compare vermeil-scale/cpus-1 vermeil-scale/cpus-2",

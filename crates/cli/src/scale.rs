@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vermeil_profile::{
-    scale::{Load, Repetition, ScalePlan, scale},
+    scale::{Load, Repetition, ScalePlan, ScaledPart, scale},
     verdict,
 };
 
@@ -21,6 +21,7 @@ use vermeil_profile::{
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil scale --cores 1,2 --reps 5 --ready 127.0.0.1:8080 --load 'load http://127.0.0.1:8080/ -d 20s --json -' -- serve /srv/www --listen 127.0.0.1:8080 --cores {cpus}",
     "vermeil scale --cores 1,2,4,8 --work units -- ./batch --threads {count}",
+    "vermeil scale --nodes 1,2,4 --work units -- ./batch --threads {count}",
 ];
 
 /// The form of the result.
@@ -34,9 +35,9 @@ enum ScaleForm {
     Html,
 }
 
-/// Run a program on several numbers of cpus and find out why it does not scale.
+/// Run a program on several numbers of cpus or memory nodes and find out why it does not scale.
 ///
-/// Each block runs each number of cpus once, in random order, and records the program. The result
+/// Each block runs each number once, in random order, and records the program. The result
 /// splits the loss into idle cpus and the cost of a unit of work, and the cost among functions by
 /// their potential gain. Runs that fail a gate (the program did not use its cpus, samples were
 /// lost, the hypervisor took time, the load set the pace) are marked, not dropped.
@@ -47,37 +48,22 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u32).range(1..))]
     cores: Vec<u32>,
 
-    /// Runs on each number of cpus
+    /// Numbers of memory nodes instead, the base first; a node has all its cpus
+    ///
+    /// On a machine with several nodes a base of one whole node is fairer than a base of one cpu,
+    /// which has the caches and the memory of its node to itself. Default: numbers of cpus.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "cores", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Vec<u32>,
+
+    /// Runs on each number of cpus or nodes
     ///
     /// From 1 to 1000. With one, intervals know the error of sampling only; at least five are
     /// advised.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     reps: u32,
 
-    /// The load on a server, a command line; `load …` is vermeil's own
-    ///
-    /// It runs for each recording, and its output says how much work was done each second. Default:
-    /// COMMAND is a batch that ends and says how much it did.
-    #[arg(long, value_name = "COMMAND", requires = "ready")]
-    load: Option<String>,
-
-    /// The address at which the server is ready once it accepts connections
-    ///
-    /// Default: none, without --load.
-    #[arg(long, value_name = "ADDRESS", requires = "load")]
-    ready: Option<SocketAddr>,
-
-    /// How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h
-    ///
-    /// From 1ms to 24h. Default: 2s.
-    #[arg(long, value_name = "TIME", requires = "load")]
-    warm_up: Option<Span>,
-
-    /// How long a recording under load takes, in seconds or with a unit: ms, s, m, h
-    ///
-    /// From 1ms to 24h. A load that ends earlier ends the recording. Default: 10s.
-    #[arg(long, value_name = "TIME", requires = "load")]
-    time: Option<Span>,
+    #[command(flatten)]
+    server: ServerLoadArgs,
 
     /// The work in the output: a key of its JSON, one key divided by another, or the word before a
     /// number
@@ -112,6 +98,50 @@ pub(crate) struct ScaleArgs {
     command: Vec<OsString>,
 }
 
+/// The load on a server.
+#[derive(Debug, Args)]
+struct ServerLoadArgs {
+    /// The load on a server, a command line; `load …` is vermeil's own
+    ///
+    /// It runs for each recording, and its output says how much work was done each second. Default:
+    /// COMMAND is a batch that ends and says how much it did.
+    #[arg(long, value_name = "COMMAND", requires = "ready")]
+    load: Option<String>,
+
+    /// The address at which the server is ready once it accepts connections
+    ///
+    /// Default: none, without --load.
+    #[arg(long, value_name = "ADDRESS", requires = "load")]
+    ready: Option<SocketAddr>,
+
+    /// How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. Default: 2s.
+    #[arg(long, value_name = "TIME", requires = "load")]
+    warm_up: Option<Span>,
+
+    /// How long a recording under load takes, in seconds or with a unit: ms, s, m, h
+    ///
+    /// From 1ms to 24h. A load that ends earlier ends the recording. Default: 10s.
+    #[arg(long, value_name = "TIME", requires = "load")]
+    time: Option<Span>,
+}
+
+impl ServerLoadArgs {
+    fn load(self) -> Option<Load> {
+        let seconds = |span: Option<Span>, default: u64| {
+            span.map_or(std::time::Duration::from_secs(default), std::time::Duration::from)
+        };
+        let (warm_up, duration) = (seconds(self.warm_up, 2), seconds(self.time, 10));
+        self.load.zip(self.ready).map(|(load, ready)| Load {
+            command: own(load.split_whitespace().map(OsString::from).collect(), "load"),
+            ready,
+            warm_up,
+            duration,
+        })
+    }
+}
+
 impl ScaleArgs {
     /// Runs the plan.
     pub(crate) fn run(self) -> Exit {
@@ -133,19 +163,15 @@ impl ScaleArgs {
     }
 
     fn plan(self) -> ScalePlan {
-        let seconds = |span: Option<Span>, default: u64| {
-            span.map_or(std::time::Duration::from_secs(default), std::time::Duration::from)
+        let load = self.server.load();
+        let work = self.work.unwrap_or_else(|| if load.is_some() { "rate" } else { "work" }.to_owned());
+        let (part, counts) = match self.nodes {
+            none if none.is_empty() => (ScaledPart::Cpus, self.cores),
+            nodes => (ScaledPart::Nodes, nodes),
         };
-        let (warm_up, duration) = (seconds(self.warm_up, 2), seconds(self.time, 10));
-        let work = self.work.unwrap_or_else(|| if self.load.is_some() { "rate" } else { "work" }.to_owned());
-        let load = self.load.zip(self.ready).map(|(load, ready)| Load {
-            command: own(load.split_whitespace().map(OsString::from).collect(), "load"),
-            ready,
-            warm_up,
-            duration,
-        });
         ScalePlan {
-            cpus: self.cores,
+            part,
+            counts,
             repetitions: self.reps,
             command: own(self.command, "serve"),
             load,
@@ -166,6 +192,11 @@ fn own(words: Vec<OsString>, name: &str) -> Vec<OsString> {
     words
 }
 
+/// A number of cpus in words.
+fn cpus(count: u32) -> String {
+    if count == 1 { "1 cpu".to_owned() } else { format!("{count} cpus") }
+}
+
 /// Says on standard error how a run went.
 fn tell(run: &Repetition) {
     let failed: Vec<String> = run
@@ -176,7 +207,7 @@ fn tell(run: &Repetition) {
         .collect();
     let gates = if failed.is_empty() { "gates hold".to_owned() } else { failed.join("; ") };
     print::failure(
-        &format_args!("block {}, {} cpus: {:.1} each second; {gates}", run.block, run.cpus, run.rate),
+        &format_args!("block {}, {}: {:.1} each second; {gates}", run.block, cpus(run.cpus), run.rate),
         Exit::Clean,
     );
 }

@@ -111,6 +111,49 @@ fn scale_reports_work_that_output_lacks() {
     assert!(path.join("cpus-1/run-01.prof").exists());
 }
 
+#[test]
+fn scale_refuses_more_nodes_than_there_are() {
+    let output = vermeil(&["scale", "--nodes", "1,500", "--reps", "1", "--", "true"]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("500 memory nodes wanted and the machine has") && errors.contains("vermeil topo")
+    );
+    let both = vermeil(&["scale", "--nodes", "1", "--cores", "1", "--", "true"]);
+    assert!(text(&both.stderr).contains("cannot be used with"), "{}", text(&both.stderr));
+}
+
+/// Another user has fewer rights than root. The recording has the user's own part, or the message
+/// names the setting.
+#[test]
+fn user_without_rights_is_told_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let open_to_all = |path: &Path| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    };
+    let binary = folder.path().join("vermeil");
+    fs::copy(env!("CARGO_BIN_EXE_vermeil"), &binary).unwrap();
+    [folder.path(), &binary].into_iter().for_each(open_to_all);
+    let path = folder.path().join("r.prof");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+    command.args(["profile", "record", "-o"]).arg(&path).arg("--").arg(&binary);
+    let output = command.args(["sim", "run", "web", "--time", "1s"]).output();
+    let Some(output) = output.ok().filter(|output| !text(&output.stderr).contains("setpriv:")) else {
+        eprintln!("skipped: the test cannot become another user");
+        return;
+    };
+    let errors = text(&output.stderr);
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let said = errors.contains("the kernel's part is missing") || errors.contains("cannot sample");
+    assert_eq!(said, paranoid.trim().parse::<i32>().is_ok_and(|level| level >= 2), "{errors}");
+    if !said || errors.contains("the kernel's part is missing") {
+        let report = text(&vermeil(&["profile", "report", path.to_str().unwrap()]).stdout);
+        assert!(report.contains("vermeil_sim::") || report.contains("vermeil_sched::"), "{report}");
+        assert!(!said || report.contains("kernel not recorded"), "{report}");
+    }
+}
+
 /// Ends a server when the test ends.
 struct StoppedServer(Child);
 
@@ -169,6 +212,10 @@ fn recording_over_control_socket_counts_requests() {
     let report = text(&vermeil(&["profile", "report", path]).stdout);
     assert!(report.contains(" requests, cpu") || report.contains(" requests, cycles"), "{report}");
     assert!(report.contains(" of one  function") && report.contains("  bytes of bodies"), "{report}");
+    // The part of the io driver and the part of the connections are told apart.
+    let parts = vermeil(&["profile", "report", path, "--outermost", "Core::io,vermeil_server::"]).stdout;
+    let parts = text(&parts);
+    assert!(parts.contains("Core::io") && parts.contains("request_loop::serve"), "{parts}");
     let json = vermeil(&["profile", "report", path, "--form", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["work"]["unit"], "requests");

@@ -1,18 +1,29 @@
 //! A program with a planted fault, to try the profiler on: `planted FAULT THREADS SECONDS`.
 //!
-//! Each thread does units of work for some seconds; the program prints how many, as `work N`. The
-//! faults: `none`; `counter`, which all threads increment; `lock`, one spin lock around a sum;
-//! `sharing`, counters of two threads on one cache line; `scan`, a table that grows with the
-//! threads and is searched from its start. Functions are not inlined, so that their names are seen.
+//! Each thread does units of work for some seconds; the program prints how many, as `work N`, and
+//! the cpu time, as `cpu_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`,
+//! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
+//! table that grows with the threads and is searched from its start; `slow`, equal shares of work
+//! although a quota gives the last of several threads half a cpu. Functions are not inlined, so
+//! that their names are seen.
 
+use std::fs;
 use std::hint::black_box;
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
 static SHARED: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+/// Units that all threads have done.
+static DONE: AtomicU64 = AtomicU64::new(0);
+/// Units of a thread between two meetings of all threads.
+const ROUND: u64 = 1_000;
 
 /// The work that scales: arithmetic on the stack.
 #[inline(never)]
@@ -71,40 +82,100 @@ fn planted_scan(table: &[u64], wanted: u64) -> usize {
     found
 }
 
+/// Waits at the end of a round until the slowest thread arrives there too.
+#[inline(never)]
+fn planted_slow(threads: usize, units: u64, end: Instant) -> u64 {
+    if !units.is_multiple_of(ROUND) {
+        return 0;
+    }
+    let wanted = units * threads as u64;
+    DONE.fetch_add(ROUND, Ordering::AcqRel);
+    while DONE.load(Ordering::Acquire) < wanted && Instant::now() < end {
+        // The clock is read seldom, so that the wait and not the clock is the function that costs.
+        for _ in 0..64 {
+            std::hint::spin_loop();
+        }
+    }
+    wanted
+}
+
+/// A control group that grants half a cpu. Removed when the program ends.
+struct HalfCpu(PathBuf);
+
+impl HalfCpu {
+    /// Makes the group, by the cpu controller of version 1.
+    fn create() -> io::Result<Self> {
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/cpu/planted-{}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let group = Self(folder);
+        fs::write(group.0.join("cpu.cfs_period_us"), "10000")?;
+        fs::write(group.0.join("cpu.cfs_quota_us"), "5000")?;
+        Ok(group)
+    }
+
+    /// Puts the calling thread into the group.
+    fn take_this_thread(&self) -> io::Result<()> {
+        fs::write(self.0.join("tasks"), "0")
+    }
+}
+
+impl Drop for HalfCpu {
+    fn drop(&mut self) {
+        let _left = fs::remove_dir(&self.0);
+    }
+}
+
 /// The application's code that calls the planted function.
 #[inline(never)]
-fn handle_request(fault: &str, thread: usize, table: &[u64], seed: u64) -> u64 {
-    let extra = match fault {
+fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
+    let extra = match &*plan.fault {
         "counter" => planted_counter(),
         "lock" => planted_lock(),
         "sharing" => planted_sharing(thread),
-        "scan" => planted_scan(table, u64::MAX) as u64,
+        "scan" => planted_scan(&plan.table, u64::MAX) as u64,
+        "slow" => planted_slow(plan.threads, units, plan.end),
         _ => 0,
     };
     // Behind the calls, so that none of them is a tail call without a frame.
-    black_box(extra.wrapping_add(useful_work(seed)))
+    black_box(extra.wrapping_add(useful_work(units)))
+}
+
+/// A run, by the program's arguments.
+struct PlantedPlan {
+    fault: String,
+    threads: usize,
+    end: Instant,
+    /// As a server's table of connections: as long as there are users.
+    table: Vec<u64>,
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|counter|lock|sharing|scan THREADS SECONDS");
+        eprintln!("usage: planted none|counter|lock|sharing|scan|slow THREADS SECONDS");
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().expect("SECONDS is a number"));
-    // As a server's table of connections: as long as there are users.
-    let table: Vec<u64> = (0..300 * threads as u64).collect();
+    let plan = PlantedPlan { fault: fault.clone(), threads, end, table: (0..300 * threads as u64).collect() };
+    let half = (fault == "slow" && threads > 1).then(HalfCpu::create).transpose();
+    let half = half.unwrap_or_else(|error| {
+        eprintln!("no quota of cpu time for a thread: {error}");
+        std::process::exit(3);
+    });
     let done: u64 = thread::scope(|scope| {
-        let table = &table;
+        let (plan, half) = (&plan, &half);
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 scope.spawn(move || {
+                    if let Some(half) = half.as_ref().filter(|_| thread + 1 == plan.threads) {
+                        half.take_this_thread().expect("the group takes a thread");
+                    }
                     let mut units = 0;
-                    while Instant::now() < end {
+                    while Instant::now() < plan.end {
                         for _ in 0..100 {
                             units += 1;
-                            black_box(handle_request(fault, thread, table, units));
+                            black_box(handle_request(plan, thread, units));
                         }
                     }
                     units
@@ -113,5 +184,6 @@ fn main() {
             .collect();
         workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
     });
-    println!("work {done}");
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    println!("work {done}\ncpu_ns {}", cpu.tv_sec * 1_000_000_000 + cpu.tv_nsec);
 }

@@ -100,6 +100,17 @@ pub enum ProfileError {
         /// There.
         found: usize,
     },
+    /// More memory nodes than there are.
+    #[error(
+        "{wanted} memory nodes wanted and the machine has {found} with cpus that are on line; `vermeil topo` draws \
+         them, and --cores compares numbers of cpus"
+    )]
+    Nodes {
+        /// Wanted.
+        wanted: u32,
+        /// There.
+        found: usize,
+    },
     /// The output of a run does not tell the work.
     #[error(
         "no work named {work:?} in the output, whose last line is {output:?}; name a key of its JSON, or a word \

@@ -18,7 +18,7 @@ use crate::perf::Trigger;
 /// How each recording begins. The first byte is no text, so that tools take the file for binary.
 const MAGIC: [u8; 8] = *b"\x89VMLPROF";
 /// The form that this binary writes and reads.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 /// No record is longer, so a damaged length asks for no more memory than this.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
 
@@ -96,8 +96,17 @@ pub struct Series {
     pub name: String,
     /// The cpu; `None` for the machine or the process tree.
     pub cpu: Option<u32>,
+    /// The memory node that the counter belongs to; `None` for the machine or the process tree.
+    pub node: Option<u32>,
     /// The unit of the values, which only grow.
     pub unit: String,
+}
+
+impl Series {
+    /// A counter of a cpu.
+    pub(crate) fn of_cpu(name: &str, unit: &str, cpu: u32, node: u32) -> Self {
+        Self { name: name.to_owned(), cpu: Some(cpu), node: Some(node), unit: unit.to_owned() }
+    }
 }
 
 /// A counter that this machine or user cannot read.

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::format::MissingCounter;
 use crate::perf::Trigger;
 use crate::profile::Function;
-use crate::report::program;
+use crate::report::{CounterRatio, IPC, NOT_COUNTED, PATH, program, ratios};
 use crate::statistics::{Estimate, significant};
 use crate::{ProfileError, ReadOptions, StackProfile};
 
@@ -42,6 +43,8 @@ pub struct CostedRun {
     pub cpus: f64,
     /// Seconds of cpu time, if the cost is time.
     pub busy_s: Option<f64>,
+    /// Ratios of counters, and those that the recording does not permit.
+    pub ratios: (Vec<CounterRatio>, Vec<MissingCounter>),
 }
 
 impl CostedRun {
@@ -61,6 +64,7 @@ impl CostedRun {
             }
         }
         Self {
+            ratios: ratios(profile, Some(work)),
             owned,
             cost: costs.map(|cost| (profile.function(cost.function).clone(), cost.own as f64)).collect(),
             samples: profile.samples.len() as u64,
@@ -103,6 +107,17 @@ pub struct Gain {
     pub owner: Option<(String, f64)>,
 }
 
+/// A ratio of counters in a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RatioChange {
+    /// The mean over the runs of the base. Values of nodes are from the first pair.
+    pub base: CounterRatio,
+    /// The same now.
+    pub now: CounterRatio,
+    /// Pairs of runs whose recordings have the ratio.
+    pub pairs: usize,
+}
+
 /// A configuration against its base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostComparison {
@@ -122,6 +137,20 @@ pub struct CostComparison {
     pub gains: Vec<Gain>,
     /// The part of the loss in functions that are not listed.
     pub rest: f64,
+    /// Ratios of counters that at least one pair of runs has.
+    pub ratios: Vec<RatioChange>,
+    /// The other ratios.
+    pub unmeasured: Vec<MissingCounter>,
+}
+
+impl CostComparison {
+    /// The cost factor in cycles as the product of two: instructions of a unit of work in the base
+    /// against now, and instructions per cycle now against the base.
+    pub fn cycle_factors(&self) -> Option<(f64, f64)> {
+        let change = |name: &str| self.ratios.iter().find(|change| change.now.name == name);
+        let (path, ipc) = (change(PATH)?, change(IPC)?);
+        Some((path.base.value / path.now.value, ipc.now.value / ipc.base.value))
+    }
 }
 
 /// Compares recordings, or folders of recordings in the order of their names.
@@ -225,7 +254,49 @@ pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
         rest: loss.mean - listed,
         loss,
         gains,
+        unmeasured: unmeasured(&pairs),
+        ratios: changes(&pairs),
     }
+}
+
+/// The ratios that both sides of a pair have.
+fn changes(pairs: &[(&CostedRun, &CostedRun)]) -> Vec<RatioChange> {
+    let mut changes: Vec<RatioChange> = Vec::new();
+    for (base, now) in pairs {
+        for base in &base.ratios.0 {
+            let Some(now) = now.ratios.0.iter().find(|now| now.name == base.name) else { continue };
+            match changes.iter_mut().find(|change| change.now.name == base.name) {
+                Some(known) => {
+                    known.base.value += base.value;
+                    known.now.value += now.value;
+                    known.pairs += 1;
+                }
+                None => changes.push(RatioChange { base: base.clone(), now: now.clone(), pairs: 1 }),
+            }
+        }
+    }
+    for change in &mut changes {
+        change.base.value /= change.pairs as f64;
+        change.now.value /= change.pairs as f64;
+    }
+    changes
+}
+
+/// The ratios that no pair has, with the reason of a run that tried to count them, if there is one.
+fn unmeasured(pairs: &[(&CostedRun, &CostedRun)]) -> Vec<MissingCounter> {
+    let measured = changes(pairs);
+    let mut missing: Vec<MissingCounter> = Vec::new();
+    for ratio in pairs.iter().flat_map(|(base, now)| base.ratios.1.iter().chain(&now.ratios.1)) {
+        if measured.iter().any(|change| change.now.name == ratio.name) {
+            continue;
+        }
+        match missing.iter_mut().find(|known| known.name == ratio.name) {
+            Some(known) if known.why == NOT_COUNTED => known.why.clone_from(&ratio.why),
+            Some(_) => {}
+            None => missing.push(ratio.clone()),
+        }
+    }
+    missing
 }
 
 /// The owner of most of a function's excess over the base.
@@ -271,6 +342,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: Some(1.0),
+            ratios: Default::default(),
         }
     }
 
@@ -353,6 +425,19 @@ mod tests {
         let comparison = compare(&[base], &[now]);
         is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
         is_near(comparison.efficiency, 0.6);
+    }
+
+    /// The sets of counters rotate, so the first run need not know why a counter is missing.
+    #[test]
+    fn missing_ratio_has_reason_of_run_that_tried() {
+        let missing = |why: &str| MissingCounter { name: IPC.to_owned(), why: why.to_owned() };
+        let of = |why: &str| {
+            let mut run = run(&[("a", 1.0)], 1.0);
+            run.ratios.1 = vec![missing(why)];
+            run
+        };
+        let runs = [of(NOT_COUNTED), of("no such event on this machine")];
+        assert_eq!(compare(&runs, &runs).unmeasured, [missing("no such event on this machine")]);
     }
 
     #[test]

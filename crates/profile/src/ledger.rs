@@ -16,6 +16,7 @@ use perf_event_open_sys::bindings::{
 };
 
 use crate::format::{FileRecord, MissingCounter, Series};
+use crate::machine;
 use crate::perf::{Counted, CounterGroup};
 use crate::work::WorkReader;
 
@@ -45,6 +46,11 @@ pub enum HardwareSet {
 }
 
 impl HardwareSet {
+    /// The set of a block of runs. A set at a time, so several blocks are needed for all.
+    pub(crate) fn of_block(block: u32) -> Self {
+        [Self::Ipc, Self::Cache, Self::Tlb, Self::Remote][(block.saturating_sub(1) % 4) as usize]
+    }
+
     fn events(self) -> Vec<(&'static str, Counted)> {
         match self {
             Self::Ipc => vec![
@@ -72,6 +78,8 @@ impl HardwareSet {
 /// The counters of a recording.
 pub(crate) struct CounterLedger {
     cpus: Vec<u32>,
+    /// The memory node of each cpu.
+    nodes: Vec<u32>,
     groups: Vec<(CounterGroup, usize)>,
     series: Vec<Series>,
     missing: Vec<MissingCounter>,
@@ -89,6 +97,7 @@ impl CounterLedger {
     pub(crate) fn open(cpus: &[u32], set: HardwareSet, work: Option<WorkReader>) -> Self {
         let mut ledger = Self {
             cpus: cpus.to_vec(),
+            nodes: machine::nodes_of(cpus),
             groups: Vec::new(),
             series: Vec::new(),
             missing: Vec::new(),
@@ -117,15 +126,10 @@ impl CounterLedger {
         match groups {
             Ok(groups) => {
                 self.groups.extend(groups.into_iter().map(|group| (group, counted.len())));
-                let series = self.cpus.iter().flat_map(|cpu| {
-                    events.iter().map(|(name, _)| Series {
-                        name: (*name).to_owned(),
-                        cpu: Some(*cpu),
-                        unit: "count".to_owned(),
-                    })
-                });
-                let series: Vec<_> = series.collect();
-                self.series.extend(series);
+                let places = self.cpus.iter().zip(&self.nodes);
+                self.series.extend(places.flat_map(|(cpu, node)| {
+                    events.iter().map(|(name, _)| Series::of_cpu(name, "count", *cpu, *node))
+                }));
             }
             Err(error) => {
                 let why = match error.raw_os_error() {
@@ -143,17 +147,14 @@ impl CounterLedger {
     }
 
     fn add_proc(&mut self) {
-        for cpu in &self.cpus {
-            for (name, _) in STAT {
-                self.series.push(Series { name: name.to_owned(), cpu: Some(*cpu), unit: "ns".to_owned() });
-            }
-        }
+        let places = || self.cpus.iter().zip(&self.nodes);
+        let stat =
+            places().flat_map(|(cpu, node)| STAT.map(|(name, _)| Series::of_cpu(name, "ns", *cpu, *node)));
+        self.series.extend(stat);
         self.has_interrupts = interrupts(&self.cpus).is_some();
         if self.has_interrupts {
-            for cpu in &self.cpus {
-                let (name, unit) = ("interrupts".to_owned(), "count".to_owned());
-                self.series.push(Series { name, cpu: Some(*cpu), unit });
-            }
+            let interrupts = places().map(|(cpu, node)| Series::of_cpu("interrupts", "count", *cpu, *node));
+            self.series.extend(interrupts);
         }
         for (resource, kind, name) in [
             ("cpu", "some", "pressure of cpus"),
@@ -162,7 +163,8 @@ impl CounterLedger {
         ] {
             if pressure_ns(resource, kind).is_some() {
                 self.pressure.push((resource, kind));
-                self.series.push(Series { name: name.to_owned(), cpu: None, unit: "ns".to_owned() });
+                let unit = "ns".to_owned();
+                self.series.push(Series { name: name.to_owned(), cpu: None, node: None, unit });
             } else {
                 let why = "this kernel has no pressure information".to_owned();
                 self.missing.push(MissingCounter { name: name.to_owned(), why });

@@ -20,6 +20,7 @@ mod import;
 mod ledger;
 mod machine;
 mod perf;
+mod priority;
 mod processes;
 mod profile;
 mod recorder;

@@ -5,7 +5,10 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
+
+use vermeil_topology::{CpuId, Machine, sysfs};
 
 /// The number of frames that the kernel keeps of a stack at most, unless told otherwise.
 const FRAMES_MAX: u16 = 127;
@@ -15,6 +18,18 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     let text = read("/sys/devices/system/cpu/online");
     let cpus = parse_list(&text);
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// The cpus and memory nodes of this machine; `None` if `/sys` cannot be read.
+pub(crate) fn topology() -> Option<Machine> {
+    sysfs::read(Path::new("/")).ok()
+}
+
+/// The memory node of each cpu; 0 on a machine without nodes.
+pub(crate) fn nodes_of(cpus: &[u32]) -> Vec<u32> {
+    let machine = topology();
+    let node = |cpu: &u32| machine.as_ref()?.pu(CpuId(*cpu))?.node;
+    cpus.iter().map(|cpu| node(cpu).map_or(0, |node| node.0)).collect()
 }
 
 fn parse_list(text: &str) -> Vec<u32> {
@@ -98,6 +113,7 @@ mod tests {
     #[test]
     fn this_machine_has_cpus_and_kernel() {
         assert!(!online_cpus().is_empty());
+        assert_eq!(nodes_of(&online_cpus()).len(), online_cpus().len());
         assert!(!release().is_empty());
         assert!(!command_line(std::process::id() as i32).is_empty());
     }

@@ -452,7 +452,7 @@ pub(crate) mod tests {
     #[test]
     fn polled_counts_grow_between_their_readings() {
         let mut profile = profile(&[("main", 10)]);
-        let column = |unit: &str| Series { name: "requests".to_owned(), cpu: Some(0), unit: unit.to_owned() };
+        let column = |unit: &str| Series::of_cpu("requests", unit, 0, 0);
         profile.series = vec![column(POLLED), column("count")];
         // A reading at 1 s, 2 s and 3 s, and ticks before and after.
         profile.ticks = [(0, 0), (1, 100), (2, 300), (3, 500), (9, 500)]

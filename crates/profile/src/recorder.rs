@@ -24,6 +24,7 @@ use crate::event::{KernelEvent, OwnRecords};
 use crate::format::{FileRecord, Origin, Writer};
 use crate::ledger::{CounterLedger, HardwareSet};
 use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Trigger};
+use crate::priority::RaisedPriority;
 use crate::processes::{self, Processes};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
@@ -145,6 +146,7 @@ pub fn record(
         }
     };
     origin.pid = run.pid;
+    let _priority = RaisedPriority::of_this_thread();
     let mut writer = Writer::create(&options.output, &origin)?;
     if root.is_some() {
         sampler.enable()?;

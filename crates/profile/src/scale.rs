@@ -1,11 +1,13 @@
-//! Runs a program on several numbers of cpus, in blocks of random order, and compares the runs.
+//! Runs a program on several numbers of cpus or memory nodes, in blocks of random order, and
+//! compares the runs.
 //!
 //! A block is one run on each number of cpus, so a slow drift of the machine meets all alike. The
 //! program is either a batch that prints its work and ends, or a server under a load program, whose
 //! result says how much work was done each second. Each run passes gates before it counts as good
 //! evidence; a run that fails one is marked and kept. Leaves out arithmetic (`gain`, `usl`).
-//! Tested below and in `tests/scale.rs`.
+//! Tested below and in `tests/planted.rs`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use vermeil_io::output::make_folders;
+use vermeil_topology::{Machine, Node};
 
 use crate::format::{Work, append_work};
 use crate::gain::{CostComparison, CostedRun, compare};
@@ -38,12 +41,50 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// The parts of the machine whose number differs between the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScaledPart {
+    /// Cpus.
+    Cpus,
+    /// Memory nodes with all their cpus, so that the base has a whole node's caches and memory.
+    Nodes,
+}
+
+impl ScaledPart {
+    /// The name in the plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpus => "cpus",
+            Self::Nodes => "nodes",
+        }
+    }
+
+    /// The cpus of the first `count` parts of a machine.
+    fn cpus(self, count: u32, machine: Option<&Machine>, online: &[u32]) -> Result<Vec<u32>, ProfileError> {
+        let wanted = count as usize;
+        if self == Self::Cpus {
+            let cpus = online.get(..wanted);
+            return Ok(cpus.ok_or(ProfileError::Cpus { wanted: count, found: online.len() })?.to_vec());
+        }
+        let on_line = |node: &Node| -> Vec<u32> {
+            node.cpus.iter().map(|cpu| cpu.0).filter(|cpu| online.contains(cpu)).collect()
+        };
+        let nodes = machine.map_or(&[][..], Machine::nodes).iter().map(on_line);
+        let nodes: Vec<Vec<u32>> = nodes.filter(|cpus| !cpus.is_empty()).collect();
+        let chosen = nodes.get(..wanted).ok_or(ProfileError::Nodes { wanted: count, found: nodes.len() })?;
+        Ok(chosen.concat())
+    }
+}
+
 /// The plan of runs.
 #[derive(Clone, Debug)]
 pub struct ScalePlan {
-    /// Numbers of cpus, the base first.
-    pub cpus: Vec<u32>,
-    /// Runs on each number of cpus.
+    /// The parts of the machine that are counted.
+    pub part: ScaledPart,
+    /// Numbers of these parts, the base first.
+    pub counts: Vec<u32>,
+    /// Runs on each number.
     pub repetitions: u32,
     /// The program. `{cpus}` stands for the list of its cpus, `{count}` for their number.
     pub command: Vec<OsString>,
@@ -87,6 +128,8 @@ pub struct Gate {
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Repetition {
+    /// The number of cpus or nodes.
+    pub count: u32,
     /// Cpus.
     pub cpus: u32,
     /// The block, from 1.
@@ -97,6 +140,8 @@ pub struct Repetition {
     pub rate: f64,
     /// The share of the cpus that the program used; `None` if samples are cycles.
     pub busy: Option<f64>,
+    /// The share of its time that each of these cpus was idle, whatever programs it ran otherwise.
+    pub idle: Vec<(u32, f64)>,
     /// The conditions.
     pub gates: Vec<Gate>,
     /// The recording.
@@ -119,13 +164,15 @@ pub struct Scaling {
     pub command: Vec<String>,
     /// The unit of work.
     pub work: String,
-    /// Cpus of the base.
+    /// The parts of the machine that were counted.
+    pub part: ScaledPart,
+    /// Their number in the base.
     pub base: u32,
     /// Processor and kernel.
     pub machine: String,
     /// All runs in their order.
     pub repetitions: Vec<Repetition>,
-    /// Each number of cpus against the base.
+    /// Each number against the base.
     pub comparisons: Vec<(u32, CostComparison)>,
     /// The law of the throughput, or why there is none.
     pub law: Result<LawFound, String>,
@@ -154,17 +201,18 @@ pub fn scale(
     tell: &mut dyn FnMut(&Repetition),
 ) -> Result<Scaling, ProfileError> {
     let online = machine::online_cpus();
-    if let Some(many) = plan.cpus.iter().find(|count| **count as usize > online.len()) {
-        return Err(ProfileError::Cpus { wanted: *many, found: online.len() });
-    }
+    let machine = machine::topology();
+    let cpus = |count: u32| plan.part.cpus(count, machine.as_ref(), &online);
+    // Before the first run, which may take minutes.
+    plan.counts.iter().try_for_each(|count| cpus(*count).map(drop))?;
     let mut repetitions = Vec::new();
     let mut random = plan.seed;
     for block in 1..=plan.repetitions {
-        for cpus in shuffled(&plan.cpus, &mut random) {
+        for count in shuffled(&plan.counts, &mut random) {
             if stop.load(Ordering::Relaxed) {
                 return Err(ProfileError::Stopped);
             }
-            let repetition = run(plan, cpus, block, &online[..cpus as usize], stop)?;
+            let repetition = run(plan, count, block, &cpus(count)?, stop)?;
             tell(&repetition);
             repetitions.push(repetition);
         }
@@ -173,14 +221,14 @@ pub fn scale(
 }
 
 fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>) -> Scaling {
-    let runs = |cpus: u32| -> Vec<CostedRun> {
-        let mut of: Vec<&Repetition> = repetitions.iter().filter(|run| run.cpus == cpus).collect();
+    let runs = |count: u32| -> Vec<CostedRun> {
+        let mut of: Vec<&Repetition> = repetitions.iter().filter(|run| run.count == count).collect();
         of.sort_by_key(|run| run.block);
         of.into_iter().map(|run| run.run.clone()).collect()
     };
-    let base = runs(plan.cpus[0]);
-    let comparisons = plan.cpus[1..].iter().map(|cpus| (*cpus, compare(&base, &runs(*cpus)))).collect();
-    let points: Vec<(f64, f64)> = repetitions.iter().map(|run| (f64::from(run.cpus), run.rate)).collect();
+    let base = runs(plan.counts[0]);
+    let comparisons = plan.counts[1..].iter().map(|count| (*count, compare(&base, &runs(*count)))).collect();
+    let points: Vec<(f64, f64)> = repetitions.iter().map(|run| (f64::from(run.count), run.rate)).collect();
     let law = Law::fit(&points).map_err(|error| error.to_string()).map(|law| LawFound {
         alpha: law.alpha,
         beta: law.beta,
@@ -190,7 +238,8 @@ fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>) -> Scaling {
     Scaling {
         command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         work: plan.work.clone(),
-        base: plan.cpus[0],
+        part: plan.part,
+        base: plan.counts[0],
         machine: format!("{}, Linux {}", machine::processor(), machine::release()),
         repetitions,
         comparisons,
@@ -218,7 +267,8 @@ fn run(
     cpus: &[u32],
     stop: &AtomicBool,
 ) -> Result<Repetition, ProfileError> {
-    let folder = plan.folder.join(format!("cpus-{count}"));
+    let folder = plan.folder.join(format!("{}-{count}", plan.part.name()));
+    let cpu_count = cpus.len() as u32;
     let path = folder.join(format!("run-{block:02}.prof"));
     make_folders(&folder).map_err(|source| ProfileError::File {
         path: folder.clone(),
@@ -231,7 +281,7 @@ fn run(
         hz: plan.hz,
         duration: None,
         output: path.clone(),
-        hardware: HardwareSet::Ipc,
+        hardware: HardwareSet::of_block(block),
         stacks: Stacks::default(),
     };
     let output = match &plan.load {
@@ -274,20 +324,43 @@ fn run(
     let seconds = profile.duration_ns as f64 / 1e9;
     // A load tells work for each second, a batch all its work.
     let units = if plan.load.is_some() { amount * seconds } else { amount };
-    append_work(&path, &Work { units, unit: plan.work.clone(), cpus: count })?;
-    let run = CostedRun::of(&profile, units, count);
-    let busy = run.busy_s.map(|busy| busy / seconds / f64::from(count));
+    append_work(&path, &Work { units, unit: plan.work.clone(), cpus: cpu_count })?;
+    let run = CostedRun::of(&profile, units, cpu_count);
+    let busy = run.busy_s.map(|busy| busy / seconds / f64::from(cpu_count));
     let gates = gates(&profile, busy, &text);
     Ok(Repetition {
-        cpus: count,
+        count,
+        cpus: cpu_count,
         block,
         work: units,
         rate: units / seconds,
         busy,
+        idle: idle(&profile, cpus),
         gates,
         recording: path,
         run,
     })
+}
+
+/// The idle share of each of these cpus.
+fn idle(profile: &StackProfile, cpus: &[u32]) -> Vec<(u32, f64)> {
+    let rates = rates(profile).into_iter().filter(|rate| rate.name == "idle");
+    rates
+        .filter_map(|rate| Some((rate.cpu?, rate.per_second / 1e9)))
+        .filter(|(cpu, _)| cpus.contains(cpu))
+        .collect()
+}
+
+impl Scaling {
+    /// The mean idle share of each cpu over the runs with this number of cpus or nodes.
+    pub fn idle(&self, count: u32) -> Vec<(u32, f64)> {
+        let runs: Vec<&Repetition> = self.repetitions.iter().filter(|run| run.count == count).collect();
+        let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
+        for (cpu, share) in runs.iter().flat_map(|run| &run.idle) {
+            *sums.entry(*cpu).or_default() += share / runs.len() as f64;
+        }
+        sums.into_iter().collect()
+    }
 }
 
 fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
@@ -443,6 +516,8 @@ fn pause(time: Duration, stop: &AtomicBool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Series;
+    use crate::profile::Tick;
 
     #[test]
     fn work_is_read_from_json_and_text() {
@@ -455,6 +530,20 @@ mod tests {
     }
 
     #[test]
+    fn nodes_come_with_all_their_cpus() {
+        let machine = vermeil_topology::synthetic::parse("node:4 core:2 pu:1").expect("a machine");
+        // Cpu 5 is off line.
+        let online = [0, 1, 2, 3, 4, 6, 7];
+        let cpus = |part: ScaledPart, count| part.cpus(count, Some(&machine), &online);
+        assert_eq!(cpus(ScaledPart::Nodes, 1).unwrap(), [0, 1]);
+        assert_eq!(cpus(ScaledPart::Nodes, 3).unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(cpus(ScaledPart::Cpus, 3).unwrap(), [0, 1, 2]);
+        let error = cpus(ScaledPart::Nodes, 5).unwrap_err().to_string();
+        assert!(error.contains("5 memory nodes wanted and the machine has 4"), "{error}");
+        assert!(cpus(ScaledPart::Cpus, 8).unwrap_err().to_string().contains("8 cpus wanted"));
+    }
+
+    #[test]
     fn each_block_has_each_number_once() {
         let mut random = 1;
         let orders: Vec<Vec<u32>> = (0..20).map(|_| shuffled(&[1, 2, 4], &mut random)).collect();
@@ -464,6 +553,15 @@ mod tests {
             assert_eq!(sorted, [1, 2, 4]);
         }
         assert!(orders.iter().any(|order| order[0] != orders[0][0]), "no order differs: {orders:?}");
+    }
+
+    #[test]
+    fn idle_time_is_told_by_cpu() {
+        let mut profile = crate::profile::tests::profile(&[("main", 1)]);
+        profile.series = (0..3).map(|cpu| Series::of_cpu("idle", "ns", cpu, 0)).collect();
+        let tick = |s: u64, values: [u64; 3]| Tick { time: s * 1_000_000_000, values: values.into() };
+        profile.ticks = vec![tick(0, [0; 3]), tick(2, [100_000_000, 1_000_000_000, 2_000_000_000])];
+        assert_eq!(idle(&profile, &[0, 1]), [(0, 0.05), (1, 0.5)]);
     }
 
     #[test]

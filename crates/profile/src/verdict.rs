@@ -3,10 +3,11 @@
 //!
 //! The table of gains always adds up: idle, listed functions and the rest are the whole loss.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::gain::{CostComparison, Gain};
-use crate::report::{PAGE_STYLE, escaped};
+use crate::gain::{CostComparison, Gain, RatioChange};
+use crate::report::{CounterRatio, PAGE_STYLE, escaped};
 use crate::scale::Scaling;
 
 /// A comparison as text.
@@ -64,6 +65,52 @@ pub fn comparison_text(comparison: &CostComparison) -> String {
         percent(comparison.rest)
     );
     let _ = writeln!(out, "{:12.2} %   sum = loss in cost", percent(comparison.loss.mean));
+    out.push_str(&ratios_text(comparison));
+    out
+}
+
+/// Ratios of counters in the base and now, and ratios that are not measurable.
+fn ratios_text(comparison: &CostComparison) -> String {
+    let mut out = String::new();
+    if !comparison.ratios.is_empty() {
+        out.push_str("\nratio of counters                      base          now\n");
+    }
+    for RatioChange { base, now, .. } in &comparison.ratios {
+        let nodes = |side: &str, ratio: &CounterRatio| {
+            let nodes =
+                ratio.nodes.iter().map(|(node, value)| format!(" node {node} {}", ratio.shown(*value)));
+            let nodes: Vec<String> = nodes.collect();
+            if nodes.is_empty() { String::new() } else { format!("   {side}:{}", nodes.join(",")) }
+        };
+        let _ = writeln!(
+            out,
+            "  {:30} {:>12} {:>12}{}{}",
+            now.name,
+            base.shown(base.value),
+            now.shown(now.value),
+            nodes("base", base),
+            nodes("now", now)
+        );
+    }
+    if let Some((path, ipc)) = comparison.cycle_factors() {
+        let _ = writeln!(
+            out,
+            "  cost factor in cycles {:.3} = instructions {path:.3} × instructions per cycle {ipc:.3}",
+            path * ipc
+        );
+    }
+    let mut reasons: Vec<&str> = comparison.unmeasured.iter().map(|missing| &*missing.why).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for why in reasons {
+        let names: Vec<&str> = comparison
+            .unmeasured
+            .iter()
+            .filter(|missing| missing.why == why)
+            .map(|missing| &*missing.name)
+            .collect();
+        let _ = writeln!(out, "  not measurable here ({why}): {}", names.join(", "));
+    }
     out
 }
 
@@ -76,24 +123,26 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         let _ = writeln!(out, "all {} runs pass their gates", scaling.repetitions.len());
     } else {
         let _ = writeln!(out, "DOUBTFUL: {} of {} runs fail a gate", bad.len(), scaling.repetitions.len());
-        for run in &bad {
-            for gate in run.gates.iter().filter(|gate| !gate.holds) {
-                let _ =
-                    writeln!(out, "  {} cpus, block {}: {}: {}", run.cpus, run.block, gate.name, gate.found);
-            }
-        }
+        out.push_str(&failed_gates(scaling));
     }
-    for (cpus, comparison) in &scaling.comparisons {
-        let _ = write!(out, "\n{cpus} cpus against {}\n{}", scaling.base, comparison_text(comparison));
+    let part = scaling.part.name();
+    for (count, comparison) in &scaling.comparisons {
+        let _ = write!(out, "\n{count} {part} against {}\n{}", scaling.base, comparison_text(comparison));
+        let idle = scaling.idle(*count);
+        if !idle.is_empty() {
+            let cpus = idle.iter().map(|(cpu, share)| format!("cpu {cpu} {:.0} %", 100.0 * share));
+            let _ = writeln!(out, "idle: {}", cpus.collect::<Vec<_>>().join(", "));
+        }
     }
     out.push('\n');
     match &scaling.law {
         Ok(law) => {
-            let peak =
-                law.peak_cpus.map_or_else(|| "no peak".to_owned(), |cpus| format!("peak at {cpus:.0} cpus"));
+            let peak = law
+                .peak_cpus
+                .map_or_else(|| "no peak".to_owned(), |count| format!("peak at {count:.0} {part}"));
             let _ = writeln!(
                 out,
-                "universal scalability law: contention {:.4}, coherency {:.6}, {:.1} {} each second on one cpu, {peak}",
+                "universal scalability law: contention {:.4}, coherency {:.6}, {:.1} {} each second on one of {part}, {peak}",
                 law.alpha, law.beta, law.gamma, scaling.work
             );
         }
@@ -104,12 +153,33 @@ pub fn scaling_text(scaling: &Scaling) -> String {
     out
 }
 
+/// The failed gates: a line for each gate and number of cpus, with the findings of all such runs.
+fn failed_gates(scaling: &Scaling) -> String {
+    let mut lines: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
+    for run in &scaling.repetitions {
+        for gate in run.gates.iter().filter(|gate| !gate.holds) {
+            lines.entry((run.count, gate.name)).or_default().push(&gate.found);
+        }
+    }
+    let mut out = String::new();
+    for ((count, gate), mut found) in lines {
+        let runs = scaling.repetitions.iter().filter(|run| run.count == count).count();
+        let failed = found.len();
+        found.sort_unstable();
+        found.dedup();
+        let part = scaling.part.name();
+        let _ = writeln!(out, "  {count} {part}, {failed} of {runs} runs: {gate}: {}", found.join(", "));
+    }
+    out
+}
+
 /// The result of a plan as one HTML file without network.
 pub fn scaling_html(scaling: &Scaling) -> String {
     let title = escaped(&scaling.command.join(" "));
     let mut body = String::new();
-    for (cpus, comparison) in &scaling.comparisons {
-        let _ = write!(body, "<h2>{cpus} cpus</h2>{}{}", waterfall(comparison), table(comparison));
+    let part = scaling.part.name();
+    for (count, comparison) in &scaling.comparisons {
+        let _ = write!(body, "<h2>{count} {part}</h2>{}{}", waterfall(comparison), table(comparison));
     }
     let mut runs = String::new();
     let most = scaling.repetitions.iter().map(|run| run.rate).fold(f64::MIN_POSITIVE, f64::max);
@@ -122,7 +192,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
         let _ = write!(
             runs,
             "<tr><td>{}<td>{}<td>{:.1}<td><span class=\"dot\" style=\"margin-left:{:.1}%\"></span><td>{}",
-            run.cpus,
+            run.count,
             run.block,
             run.rate,
             95.0 * run.rate / most,
@@ -133,7 +203,7 @@ pub fn scaling_html(scaling: &Scaling) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\">\n<title>Scaling of {title}</title>\n<style>{}{STYLE}</style>\n\
-         <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>cpus<th>block\
+         <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>{part}<th>block\
          <th>{} each second<th>from 0 to {most:.0}<th>gates</thead><tbody>{runs}</tbody></table></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n</html>\n",
         PAGE_STYLE,
@@ -214,6 +284,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: Some(0.9),
+            ratios: Default::default(),
         };
         let noise = [1.0, 1.01, 0.99, 1.02, 0.98];
         let base: Vec<_> = noise.iter().map(|noise| run(10.0, *noise)).collect();
@@ -239,6 +310,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: None,
+            ratios: Default::default(),
         };
         let text = comparison_text(&compare(std::slice::from_ref(&run), std::slice::from_ref(&run)));
         assert!(text.contains("ONE PAIR") && text.contains("no function's gain"), "{text}");

@@ -51,7 +51,7 @@ impl WorkReader {
         let series = source
             .columns()
             .into_iter()
-            .map(|(name, cpu)| Series { name, cpu, unit: POLLED.to_owned() })
+            .map(|(name, cpu)| Series { name, cpu, node: None, unit: POLLED.to_owned() })
             .collect();
         let latest = Arc::new(Mutex::new(first));
         let (stop, stopped) = mpsc::channel();

@@ -94,7 +94,8 @@ fn callers_are_found_without_frame_pointers() {
 }
 
 fn text(profile: &StackProfile) -> String {
-    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None })
+    let outermost = Vec::new();
+    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost })
 }
 
 #[test]

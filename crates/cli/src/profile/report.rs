@@ -62,6 +62,13 @@ pub(super) struct ProfileReportArgs {
     #[arg(long, value_name = "NAME", requires = "callers_of")]
     owner: Option<String>,
 
+    /// Divide all samples by the outermost function with one of these texts in its name
+    ///
+    /// With the names of an event loop's parts and of the code that the loop runs, these are its
+    /// handlers. For Vermeil: Core::io,vermeil_server::. Default: the functions that cost most.
+    #[arg(long, value_name = "TEXTS", value_delimiter = ',', conflicts_with = "callers_of")]
+    outermost: Vec<String>,
+
     /// Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s
     ///
     /// Default: all.
@@ -90,6 +97,7 @@ impl ProfileReportArgs {
                     top: self.top as usize,
                     callers_of: self.callers_of,
                     owner_module: self.owner,
+                    outermost: self.outermost,
                 },
             )
             .into_bytes(),

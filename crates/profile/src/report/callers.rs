@@ -52,6 +52,22 @@ pub fn callers_of(profile: &StackProfile, pattern: &str, module: Option<&str>) -
     Callers { functions, weight, direct: ranked(direct), owners: ranked(owners), module }
 }
 
+/// The weight of the samples by their outermost function with one of these texts in the name,
+/// heaviest first; `None` for samples without such a function.
+///
+/// With the names of an event loop's parts and of the code that the loop runs, these are the parts
+/// and the handlers: each sample counts for exactly one.
+pub(super) fn by_outermost(profile: &StackProfile, texts: &[String]) -> Vec<(Option<FunctionId>, u64)> {
+    let is_match = |name: &str| texts.iter().any(|text| name.contains(text.as_str()));
+    let matches: Vec<bool> = profile.functions.iter().map(|function| is_match(&function.name)).collect();
+    let mut weights = HashMap::new();
+    for sample in &profile.samples {
+        let outermost = profile.stack(sample).iter().rfind(|function| matches[function.0 as usize]);
+        *weights.entry(outermost.copied()).or_insert(0) += sample.weight;
+    }
+    ranked(weights)
+}
+
 fn ranked(weights: HashMap<Option<FunctionId>, u64>) -> Vec<(Option<FunctionId>, u64)> {
     let mut ranked: Vec<_> = weights.into_iter().collect();
     ranked.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -107,5 +123,19 @@ mod tests {
             [("walk".into(), 45), ("serve".into(), 30), ("-".into(), 5)]
         );
         assert_eq!(callers.module, "prog");
+    }
+
+    #[test]
+    fn each_sample_counts_for_one_outermost_function() {
+        let profile = profile(&[
+            ("main;turns;Core::io;app::wake", 60),
+            ("main;turns;task;app::serve;app::flush;k_send", 30),
+            ("main;turns", 10),
+        ]);
+        let texts = ["app::", "Core::io"].map(str::to_owned);
+        assert_eq!(
+            names(&profile, &by_outermost(&profile, &texts)),
+            [("Core::io".into(), 60), ("app::serve".into(), 30), ("-".into(), 10)]
+        );
     }
 }

@@ -16,6 +16,8 @@ pub struct CounterRate {
     pub name: String,
     /// The cpu; `None` for the machine.
     pub cpu: Option<u32>,
+    /// The memory node; `None` for the machine.
+    pub node: Option<u32>,
     /// The unit of the growth.
     pub unit: String,
     /// Growth in all.
@@ -36,6 +38,7 @@ pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
             Some(CounterRate {
                 name: series.name.clone(),
                 cpu: series.cpu,
+                node: series.node,
                 unit: series.unit.clone(),
                 growth,
                 per_second: growth as f64 / seconds,
@@ -48,8 +51,9 @@ pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
 pub fn csv(profile: &StackProfile) -> String {
     let mut out = String::from("seconds");
     for series in &profile.series {
-        let place = series.cpu.map_or_else(String::new, |cpu| format!(" cpu {cpu}"));
-        let _ = write!(out, ",\"{}{place} ({})\"", series.name, series.unit);
+        let place = place(series.cpu, series.node);
+        let space = if place.is_empty() { "" } else { " " };
+        let _ = write!(out, ",\"{}{space}{place} ({})\"", series.name, series.unit);
     }
     out.push('\n');
     for tick in &profile.ticks {
@@ -60,6 +64,15 @@ pub fn csv(profile: &StackProfile) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The place of a counter in words: the cpu, else the memory node, else nothing.
+fn place(cpu: Option<u32>, node: Option<u32>) -> String {
+    match (cpu, node) {
+        (Some(cpu), _) => format!("cpu {cpu}"),
+        (None, Some(node)) => format!("node {node}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// The rates as a table of text, a line for each counter.
@@ -82,14 +95,14 @@ pub(super) fn table(profile: &StackProfile) -> String {
         let shown =
             |value: f64| if is_time { format!("{:.1} %", value / 1e7) } else { format!("{value:.0}") };
         match of_name[..] {
-            [only] if only.cpu.is_none() => {
+            [only] if only.cpu.is_none() && only.node.is_none() => {
                 let _ = writeln!(out, "  {name:32} {:>12}", shown(only.per_second));
             }
             _ => {
                 let each: Vec<String> = of_name
                     .iter()
                     .take(16)
-                    .map(|rate| format!("cpu {} {}", rate.cpu.unwrap_or(0), shown(rate.per_second)))
+                    .map(|rate| format!("{} {}", place(rate.cpu, rate.node), shown(rate.per_second)))
                     .collect();
                 let more = if of_name.len() > 16 { ", …" } else { "" };
                 let all = if is_time { sum / of_name.len() as f64 } else { sum };
@@ -112,7 +125,7 @@ mod tests {
     fn with_counters() -> StackProfile {
         let mut profile = profile(&[("main", 1)]);
         let series =
-            |name: &str, cpu, unit: &str| Series { name: name.to_owned(), cpu, unit: unit.to_owned() };
+            |name: &str, cpu: Option<u32>, unit: &str| Series::of_cpu(name, unit, cpu.unwrap_or(0), 0);
         profile.series = vec![
             series("context switches", Some(0), "count"),
             series("context switches", Some(1), "count"),

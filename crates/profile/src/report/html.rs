@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::counters::table;
+use super::ratios;
 use super::text::heading;
 use crate::StackProfile;
 use crate::profile::FunctionId;
@@ -61,7 +62,7 @@ pub fn html(profile: &StackProfile, top: usize) -> String {
          <th>module</thead><tbody>\n{rows}</tbody></table></div>\n<h2>Counters</h2>\n<pre>{}</pre>\n\
          <script type=\"application/json\" id=\"frames\">{frames}</script>\n<script>{SCRIPT}</script>\n</html>\n",
         escaped(&heading(profile)),
-        escaped(&table(profile))
+        escaped(&[table(profile), ratios::table(profile)].concat())
     )
 }
 

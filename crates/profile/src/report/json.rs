@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::counters::{CounterRate, rates};
+use super::ratios::{CounterRatio, ratios};
 use crate::StackProfile;
 use crate::format::{MissingCounter, Origin, Work};
 
@@ -18,7 +19,14 @@ struct Report<'a> {
     other_processes: u64,
     incomplete: Option<&'a str>,
     functions: Vec<FunctionRow<'a>>,
+    #[serde(flatten)]
+    counted: CounterReport<'a>,
+}
+
+#[derive(Serialize)]
+struct CounterReport<'a> {
     counters: Vec<CounterRate>,
+    ratios: Vec<CounterRatio>,
     not_measurable: &'a [MissingCounter],
 }
 
@@ -56,8 +64,11 @@ pub fn json(profile: &StackProfile) -> String {
         other_processes: profile.others,
         incomplete: profile.cut.as_deref(),
         functions: functions.collect(),
-        counters: rates(profile),
-        not_measurable: &profile.missing,
+        counted: CounterReport {
+            counters: rates(profile),
+            ratios: ratios(profile, profile.work.as_ref().map(|work| work.units)).0,
+            not_measurable: &profile.missing,
+        },
     };
     let mut text = serde_json::to_string_pretty(&report).expect("a report has text keys only");
     text.push('\n');

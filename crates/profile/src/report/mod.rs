@@ -9,6 +9,7 @@ mod folded;
 mod html;
 mod json;
 mod pprof;
+mod ratios;
 mod text;
 
 pub(crate) use callers::program;
@@ -20,4 +21,6 @@ pub use html::html;
 pub(crate) use html::{STYLE as PAGE_STYLE, escaped};
 pub use json::json;
 pub use pprof::pprof;
+pub use ratios::{CounterRatio, RatioForm, ratios};
+pub(crate) use ratios::{IPC, NOT_COUNTED, PATH};
 pub use text::{TextOptions, text};

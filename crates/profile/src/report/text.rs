@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::callers::{Callers, callers_of};
+use super::callers::{Callers, by_outermost, callers_of};
 use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
@@ -16,6 +16,8 @@ pub struct TextOptions {
     pub callers_of: Option<String>,
     /// The module in which owners are looked for.
     pub owner_module: Option<String>,
+    /// Texts in the names of the functions by which all samples are divided; may be empty.
+    pub outermost: Vec<String>,
 }
 
 /// The report as text.
@@ -26,6 +28,7 @@ pub fn text(profile: &StackProfile, options: &TextOptions) -> String {
             let callers = callers_of(profile, pattern, options.owner_module.as_deref());
             callers_text(&mut out, profile, pattern, &callers, options.top);
         }
+        None if !options.outermost.is_empty() => outermost(&mut out, profile, options),
         None => functions(&mut out, profile, options),
     }
     out
@@ -129,6 +132,18 @@ fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
     if !counters.is_empty() {
         let _ = write!(out, "\n{counters}");
     }
+    out.push_str(&super::ratios::table(profile));
+}
+
+fn outermost(out: &mut String, profile: &StackProfile, options: &TextOptions) {
+    let all = profile.weight();
+    let _ = writeln!(
+        out,
+        "samples by their outermost function with {} in the name",
+        options.outermost.join(" or ")
+    );
+    let ranked = by_outermost(profile, &options.outermost);
+    listed(out, profile, &ranked, all, options.top, "[no such function in the stack]");
 }
 
 fn callers_text(out: &mut String, profile: &StackProfile, pattern: &str, callers: &Callers, top: usize) {
@@ -185,7 +200,7 @@ mod tests {
     use crate::profile::tests::profile;
 
     fn options() -> TextOptions {
-        TextOptions { top: 2, callers_of: None, owner_module: None }
+        TextOptions { top: 2, callers_of: None, owner_module: None, outermost: Vec::new() }
     }
 
     #[test]
@@ -221,6 +236,14 @@ mod tests {
         let text = text(&profile, &options());
         assert!(text.contains("work: 10 requests, cpu time of one 10030.09 µs"), "{text}");
         assert!(text.contains(" 75.0 %  75.0 %       75    7522568  f  [prog]"), "{text}");
+    }
+
+    #[test]
+    fn samples_are_divided_by_outermost_function() {
+        let profile = profile(&[("main;io", 3), ("main;serve", 1)]);
+        let outermost = ["io", "serve"].map(str::to_owned).into();
+        let text = text(&profile, &TextOptions { outermost, ..options() });
+        assert!(text.contains(" 75.0 %  io  [prog]\n 25.0 %  serve  [prog]"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! Recordings under bad conditions: many threads, programs without symbols or unwind tables, a full
+//! disk, a process that ends. Nothing that was recorded is lost, and the report says what is
+//! missing.
+//!
+//! Where the kernel does not permit sampling, or a tool is missing, the test says so and ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use vermeil_profile::{
+    HardwareSet, ProfileError, ReadOptions, RecordOptions, Recorded, StackProfile, Stacks, Subject, record,
+    report,
+};
+
+/// Threads of the largest test, and the part of the system's threads that the test may take.
+const THREADS_MAX: u64 = 20_000;
+const THREADS_SHARE: u64 = 4;
+
+fn planted() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    here.parent().unwrap().parent().unwrap().join("examples/planted")
+}
+
+/// Records a program; `None` if the kernel does not permit it.
+fn recorded(program: &Path, words: [&str; 3], output: &Path) -> Option<Recorded> {
+    let words = words.map(Into::into);
+    record_subject(Subject::Command([&[program.into()][..], &words].concat()), output)
+}
+
+fn record_subject(subject: Subject, output: &Path) -> Option<Recorded> {
+    let options = RecordOptions {
+        subject,
+        hz: 997,
+        duration: Some(Duration::from_secs(60)),
+        output: output.to_owned(),
+        hardware: HardwareSet::Ipc,
+        stacks: Stacks::Tables,
+    };
+    match record(&options, None, &AtomicBool::new(false)) {
+        Ok(recorded) => Some(recorded),
+        Err(error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_))) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn read(path: &Path) -> StackProfile {
+    StackProfile::read(path, ReadOptions::default()).unwrap()
+}
+
+fn text(profile: &StackProfile) -> String {
+    let outermost = Vec::new();
+    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost })
+}
+
+/// A copy of the program, changed by a tool of binutils; `None` without the tool.
+fn changed(folder: &Path, tool: &str, words: &[&str]) -> Option<PathBuf> {
+    let copy = folder.join("changed");
+    fs::copy(planted(), &copy).unwrap();
+    let changed = Command::new(tool).args(words).arg(&copy).status();
+    if !changed.as_ref().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: {tool}: {changed:?}");
+        return None;
+    }
+    Some(copy)
+}
+
+#[test]
+fn many_threads_are_recorded() {
+    let limit = fs::read_to_string("/proc/sys/kernel/threads-max").unwrap();
+    let threads = THREADS_MAX.min(limit.trim().parse::<u64>().unwrap() / THREADS_SHARE);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(recorded) = recorded(&planted(), ["none", &threads.to_string(), "0.3"], &path) else { return };
+    if !recorded.status.unwrap().success() {
+        eprintln!("skipped: this user may not start {threads} threads");
+        return;
+    }
+    let profile = read(&path);
+    assert_eq!(profile.cut, None);
+    let lost = profile.lost > 0;
+    assert_eq!(text(&profile).contains("DOUBTFUL"), lost || profile.throttled > 0, "{}", text(&profile));
+    assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
+    let seen: std::collections::HashSet<i32> = profile.samples.iter().map(|sample| sample.tid).collect();
+    assert!(seen.len() > 50, "{} threads were sampled, {} samples", seen.len(), profile.samples.len());
+}
+
+#[test]
+fn stripped_program_counts_for_its_module() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = changed(folder.path(), "strip", &[]) else { return };
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&program, ["none", "1", "0.3"], &path) else { return };
+    let profile = read(&path);
+    let first = profile.costs()[0];
+    assert_eq!(profile.function(first.function).name, "[no name in changed]", "{}", text(&profile));
+    assert!(first.own as f64 > 0.9 * profile.weight() as f64, "{}", text(&profile));
+}
+
+/// Without unwind tables and frame pointers a stack ends at its first frame, which is still named.
+#[test]
+fn stack_without_unwind_tables_keeps_innermost_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let sections = ["--remove-section=.eh_frame", "--remove-section=.eh_frame_hdr"];
+    let Some(program) = changed(folder.path(), "objcopy", &sections) else { return };
+    let path = folder.path().join("r.prof");
+    let Some(recorded) = recorded(&program, ["none", "1", "0.3"], &path) else { return };
+    assert!(recorded.status.unwrap().success());
+    let profile = read(&path);
+    let first = profile.costs()[0];
+    assert!(profile.function(first.function).name.contains("useful_work"), "{}", text(&profile));
+    assert_eq!(profile.samples.len() as u64, recorded.summary.samples, "no sample is left out");
+}
+
+#[test]
+fn recording_ends_with_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let child = Command::new(planted()).args(["none", "1", "0.5"]).stdout(Stdio::null()).spawn();
+    let mut child = child.unwrap();
+    let recorded = record_subject(Subject::Process(child.id() as i32), &path);
+    let _ended = child.wait().unwrap();
+    let Some(recorded) = recorded else { return };
+    assert!(recorded.shortened.is_none() && recorded.summary.duration < Duration::from_secs(60));
+    let profile = read(&path);
+    assert_eq!(profile.cut, None);
+    // The file of a process that has gone still has its names.
+    assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
+}
+
+/// A small file system that is removed when the test ends.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
+        let mounted = Command::new("mount").args(words).arg(folder.path()).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn disk_that_fills_keeps_samples_before() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: this user may not mount a small file system");
+        return;
+    };
+    let path = disk.0.path().join("r.prof");
+    let Some(recorded) = recorded(&planted(), ["none", "2", "5"], &path) else { return };
+    let error = recorded.shortened.expect("the disk is too small");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    let profile = read(&path);
+    assert!(profile.samples.len() > 100, "{} samples were kept", profile.samples.len());
+    assert!(text(&profile).contains("INCOMPLETE") && text(&profile).contains("useful_work"));
+}

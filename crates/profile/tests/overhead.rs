@@ -1,0 +1,103 @@
+//! The cost of a recording for its subject and for the machine, in interleaved pairs of runs.
+//!
+//! Ignored in the usual run, because a minute of pairs says more than a second, and a busy machine
+//! says nothing: `cargo test -p vermeil-profile recording_costs -- --ignored --nocapture`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use rustix::time::{ClockId, clock_gettime};
+use vermeil_profile::statistics::Estimate;
+use vermeil_profile::{HardwareSet, ProfileError, RecordOptions, Stacks, Subject, record};
+
+const PAIRS: usize = 30;
+/// The greatest cost for the subject at the default rate. Physical machines stay far below; on
+/// virtual machines an interrupt of the timer alone may take 22 µs, which is 2 % at this rate.
+const SHARE_MAX: f64 = 0.05;
+
+/// A run of the subject.
+struct SubjectRun {
+    /// Cpu time of a unit of work, in nanoseconds.
+    unit_ns: f64,
+    /// Cpu time of the recorder, as a share of the subject's.
+    recorder: f64,
+}
+
+fn run(stacks: Option<Stacks>, output: &Path) -> Result<SubjectRun, ProfileError> {
+    let here = std::env::current_exe().unwrap();
+    let planted: PathBuf = here.parent().unwrap().parent().unwrap().join("examples/planted");
+    let mut command = Command::new(planted);
+    let child = command.args(["none", "1", "0.5"]).stdout(Stdio::piped()).spawn().unwrap();
+    let began = thread_ns();
+    if let Some(stacks) = stacks {
+        let options = RecordOptions {
+            subject: Subject::Process(child.id() as i32),
+            hz: 997,
+            duration: None,
+            output: output.to_owned(),
+            hardware: HardwareSet::Ipc,
+            stacks,
+        };
+        if let Err(error) = record(&options, None, &AtomicBool::new(false)) {
+            let _ended = child.wait_with_output();
+            return Err(error);
+        }
+    }
+    let recorder_ns = thread_ns() - began;
+    let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let number = |name: &str| -> f64 {
+        let mut words = text.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).unwrap().parse().unwrap()
+    };
+    let cpu_ns = number("cpu_ns");
+    Ok(SubjectRun { unit_ns: cpu_ns / number("work"), recorder: recorder_ns as f64 / cpu_ns })
+}
+
+/// Cpu time of this thread, which records.
+fn thread_ns() -> i64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// The cost of a recording for the subject, and the recorder's share, over all pairs.
+fn measured(stacks: Stacks, output: &Path) -> Result<(Estimate, f64), ProfileError> {
+    let (mut costs, mut recorder) = (Vec::new(), 0.0);
+    for pair in 0..PAIRS {
+        // Each order equally often, because the second run of a pair may find warmer caches.
+        let first = if pair % 2 == 0 { None } else { Some(stacks) };
+        let second = if first.is_none() { Some(stacks) } else { None };
+        let (first, second) = (run(first, output)?, run(second, output)?);
+        let (bare, recorded) = if pair % 2 == 0 { (first, second) } else { (second, first) };
+        costs.push(recorded.unit_ns / bare.unit_ns - 1.0);
+        recorder += recorded.recorder / PAIRS as f64;
+    }
+    Ok((Estimate::of_repetitions(&costs).unwrap(), recorder))
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn recording_costs_its_subject_little() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, stacks) in [("tables", Stacks::Tables), ("frames", Stacks::Frames)] {
+        // The recorder starts threads and reads names; a thread of its own has a clock of its own.
+        let path = folder.path().join(name);
+        let measured = thread::spawn(move || measured(stacks, &path)).join().unwrap();
+        let (cost, recorder) = match measured {
+            Ok(measured) => measured,
+            Err(error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_))) => {
+                return eprintln!("skipped: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        eprintln!(
+            "{name}: {:.2} % [{:.2} to {:.2} %] for the subject in {PAIRS} pairs; recorder {:.2} % of one cpu",
+            100.0 * cost.mean,
+            100.0 * cost.low,
+            100.0 * cost.high,
+            100.0 * recorder
+        );
+        assert!(cost.low <= SHARE_MAX, "{name}: {cost:?}");
+    }
+}
