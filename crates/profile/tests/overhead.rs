@@ -13,8 +13,8 @@ use vermeil_profile::statistics::Estimate;
 use vermeil_profile::{HardwareSet, ProfileError, RecordOptions, Stacks, Subject, record};
 
 const PAIRS: usize = 30;
-/// The greatest cost for the subject at the default rate. Physical machines stay far below; on
-/// virtual machines an interrupt of the timer alone may take 22 µs, which is 2 % at this rate.
+/// The greatest cost for the subject at the default rate. On a virtual machine the interrupt of the
+/// timer alone takes about 2 %.
 const SHARE_MAX: f64 = 0.05;
 
 /// A run of the subject.
