@@ -140,11 +140,6 @@ impl FileStore {
         }
     }
 
-    /// Whether an admitted content has to displace others.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.contents.used() >= self.contents.max() - self.contents.max() / EVICTED_PART
-    }
-
     /// Reserves room for a content of `bytes`. Without room, the store evicts other contents. Their
     /// bytes are free once the cores have dropped their references too.
     pub(super) fn charge_content(&self, bytes: u64) -> Option<Charge> {

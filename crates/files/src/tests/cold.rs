@@ -19,9 +19,10 @@ fn first_request_leaves_nothing_behind() {
         assert!(world.cache.is_empty());
         next_window(&mut world);
     }
-    world.get_once("/a/page");
-    world.get_once("/a/page");
-    assert!(world.is_hit("/a/page"), "the second request of a window");
+    for _ in 0..ADMITTED_REQUESTS {
+        world.get_once("/a/page");
+    }
+    assert!(world.is_hit("/a/page"), "often enough in a window");
 }
 
 #[test]
