@@ -102,7 +102,8 @@ pub(super) fn command(
         "server.bind = \"{}\"
 server.port = {}
 server.document-root = \"{}\"
-{hosts}server.max-keep-alive-requests = 1000000000
+{hosts}server.max-fds = 16384
+server.max-keep-alive-requests = 1000000000
 index-file.names = ( \"index.html\" )
 mimetype.assign = ( \".html\" => \"text/html\" )
 ",
