@@ -30,8 +30,8 @@
 //! (`entry.rs`, `SETTLE_MS`). Its next check therefore reads the file again, and its tag is weak
 //! unless its content is in memory.
 //!
-//! A path that a core was asked for less than four times within a second is looked up without watch
-//! and entry (`load/cold.rs`): each such request opens the file and sees its present state.
+//! A path that a core was asked for less than four times within a second is looked up without
+//! watch and entry (`load/cold.rs`): each such request opens the file and sees its present state.
 //!
 //! The server never opens a program for reading (`programs.rs`).
 //!

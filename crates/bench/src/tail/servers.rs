@@ -1,8 +1,8 @@
 //! The servers with their configurations.
 //!
 //! nginx runs without `open_file_cache`, because with the cache a request of these parts takes more
-//! cpu time. lighttpd runs without its cache of `stat`, because that cache keeps files open, and the
-//! answers beyond the limit of open files are errors.
+//! cpu time. lighttpd runs without its cache of `stat`, because that cache keeps files open, and
+//! the answers beyond the limit of open files are errors.
 
 use std::fmt::Write as _;
 use std::fs;
