@@ -71,10 +71,11 @@ fn status_counts_connections_and_requests(io: Io) {
     assert!((1..=3).contains(&sum("sampled")) && sum("sampled_here") <= sum("sampled"), "{instance}");
     assert!(sum("looked_up") >= 2 && sum("looked_up") < 18, "most were hits: {instance}");
     assert!(instance["cores"].as_array().unwrap().iter().all(|core| core["answered"] == true));
-    // The page, a missing file, and the site's own page for missing files, which is missing too.
+    // The page, and the site's own page for missing files, which is missing. The missing file was
+    // not asked for often enough.
     assert_eq!(
         (&instance["cache"]["content_bytes"], &instance["cache"]["paths"]),
-        (&10_000.into(), &3.into())
+        (&10_000.into(), &2.into())
     );
     assert_eq!((&instance["hosts"]["hosts"], &instance["hosts"]["open"]), (&1.into(), &1.into()));
     assert!(instance["memory"]["resident_bytes"].as_u64().unwrap() > 1 << 20);
