@@ -10,7 +10,6 @@
 use crate::{
     admission,
     client_stream::ClientStream,
-    core_context::{self, ConnectionPermit},
     handshake,
     request_loop::{self, ConnectionStart},
 };
@@ -27,6 +26,7 @@ use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;
 use vermeil_routing::clients::Visit;
 use vermeil_settings::BusyPoll;
+use vermeil_state::core_context::{self, ConnectionPermit};
 
 /// How long a core waits after accepting failed for lack of descriptors or memory, because the
 /// kernel does not report a free descriptor. A core then makes twenty attempts per second.

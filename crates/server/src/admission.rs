@@ -5,13 +5,13 @@
 
 mod refusal;
 
-use crate::core_context::{self, CoreContext};
 use std::{
     os::fd::{AsFd as _, OwnedFd},
     time::Duration,
 };
 use vermeil_accept::admission_control::Admission;
 use vermeil_io::{limit_queue, newcomer, thread_cpu_ns};
+use vermeil_state::core_context::{self, CoreContext};
 
 /// Answers 503 and closes. Returns the connection if that is not possible at once.
 pub(crate) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {

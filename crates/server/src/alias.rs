@@ -7,7 +7,6 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
-    core_context,
     pages::busy,
 };
 use vermeil_exchange::{AnswerHead, Lost};
@@ -15,6 +14,7 @@ use vermeil_files::EntryOutcome;
 use vermeil_gateway::encoded;
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;
+use vermeil_state::core_context;
 
 /// Answers `request` with the file at `below`, decoded, in the folder.
 pub(crate) async fn answer(

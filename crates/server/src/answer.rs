@@ -22,8 +22,6 @@ use folder::{files, tried};
 use vermeil_gateway::{encoded, note_file, programs::GatewayRequest};
 
 use crate::{
-    core_context::CoreContext,
-    counts::RequestStart,
     https,
     pages::{RETRY_AFTER, finish, page},
 };
@@ -47,6 +45,7 @@ use vermeil_routing::hosts::{
     Action, HeldAnswerRules, Host, HostId, Met, OpenJob, Path, Route, RunBy, TextTemplate,
 };
 use vermeil_settings::tls::HttpsUse;
+use vermeil_state::{core_context::CoreContext, counts::RequestStart};
 
 /// For answers that are valid only now.
 const NEVER_KEPT: &[u8] = b"Cache-Control: no-store\r\n";

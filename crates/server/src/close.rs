@@ -5,9 +5,10 @@
 //! server reads and drops the client's bytes until the client closes, for a bounded time and number
 //! of bytes.
 
-use crate::{connection::Connection, connections::IdleState};
+use crate::connection::Connection;
 use std::{future::poll_fn, io, task::Poll, time::Duration};
 use vermeil::Sleep;
+use vermeil_state::connections::IdleState;
 
 /// How long the client may continue to send. nginx's `lingering_timeout` is 5 s. An answer crosses
 /// the earth in less than 1 s.

@@ -13,9 +13,6 @@ mod write_timeout;
 
 use crate::{
     client_stream::{ClientStream, ENCRYPTED_AT_ONCE},
-    connections::IdleState,
-    core_context::{self, ConnectionPermit, CoreContext},
-    counts::AnswerEnd,
     pages::page,
 };
 use bytes::Bytes;
@@ -38,6 +35,11 @@ use vermeil_exchange::{AnswerHead, ContentStep, Lost, Visitor};
 use vermeil_files::OpenFile;
 use vermeil_http::{Conversation, ConversationEvent, Status, gateway::ClientLink, response::Persistence};
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
+use vermeil_state::{
+    connections::IdleState,
+    core_context::{self, ConnectionPermit, CoreContext},
+    counts::AnswerEnd,
+};
 use write_timeout::with_write_timeout;
 
 /// Bytes that a client may send ahead while a program answers. Beyond this bound the server no

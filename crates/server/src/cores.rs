@@ -8,8 +8,6 @@
 use crate::{
     accept::accept,
     admission,
-    core_context::{self, CoreContext, CoreListener},
-    server::Server,
     stall_rescue::{self, WatchedListener},
 };
 use rustix::net::getsockname;
@@ -36,6 +34,10 @@ use vermeil_log::{CoreLog, Log, Notices};
 use vermeil_ops::affinity_watch::AffinityWatch;
 use vermeil_routing::hosts::{CoreHosts, Hosts};
 use vermeil_spawn::Channel;
+use vermeil_state::{
+    core_context::{self, CoreContext, CoreListener},
+    server::Server,
+};
 use vermeil_topology::CpuId;
 
 /// How long a drain keeps a connection without a request, because a request may be in flight. A

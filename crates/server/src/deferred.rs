@@ -17,7 +17,6 @@ use crate::{
     },
     calls::{self, CallOutcome},
     connection::Connection,
-    core_context,
     pages::busy,
     try_files,
 };
@@ -36,6 +35,7 @@ use vermeil_io::CacheOnly;
 use vermeil_log::NoticeKind;
 use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::hosts::HeldAnswerRules;
+use vermeil_state::core_context;
 
 /// Bytes of a file that are sent before the core's other colors get their turn. Copying a mebibyte
 /// takes some 100 µs at 10 GB/s, which bounds the delay of the others.

@@ -2,11 +2,12 @@
 //!
 //! Leaves out TLS itself (`tls/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
 
-use crate::{core_context::CoreContext, pages::page};
+use crate::pages::page;
 use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};
 use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
 use vermeil_routing::hosts::{HostId, Hosts, without_port};
 use vermeil_settings::tls::HttpsUse;
+use vermeil_state::core_context::CoreContext;
 
 /// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";

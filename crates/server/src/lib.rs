@@ -3,9 +3,8 @@
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
 //! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
 //! `connection` receives and sends. An answer that has to wait goes through `deferred`, and a
-//! request for a program through `calls`. The state of a core is in `core_context`, the state that
-//! cores share in `server`. This crate must never schedule, because scheduling is the runtime's
-//! job.
+//! request for a program through `calls`. The state of a core, and the state that all cores share,
+//! is in [`vermeil_state`]. This crate must never schedule, because the runtime does.
 //!
 //! Programs answer in [`vermeil_gateway`], over the trait that `connection` implements. The modules
 //! form layers, and no two modules import each other: `serve` knows all. With several
@@ -19,27 +18,21 @@ mod calls;
 mod client_stream;
 mod close;
 mod connection;
-mod connections;
-mod core_context;
 mod cores;
-mod counts;
 mod deferred;
 
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handshake;
 mod https;
-mod load_board;
 mod measuring;
 mod obeying;
 mod pages;
 mod reload;
 mod request_loop;
 mod serve;
-mod server;
 mod stall_rescue;
 mod status;
-mod tls;
 mod trace;
 mod try_files;
 

@@ -8,10 +8,6 @@
 //! left (bench `balancers`). Leaves out the receivers and the resulting weight
 //! ([`vermeil_ops::balancers`]). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
 
-use crate::{
-    load_board::{LoadBoard, LoadMeasurement},
-    server::Server,
-};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     path::Path,
@@ -22,6 +18,10 @@ use vermeil_gateway::programs::ProgramsShared;
 use vermeil_ops::{
     balancers::{BalancerAnswer, Observed, Weight},
     status::process::core_times,
+};
+use vermeil_state::{
+    load_board::{LoadBoard, LoadMeasurement},
+    server::Server,
 };
 use vermeil_topology::CpuQuota;
 

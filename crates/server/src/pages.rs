@@ -1,6 +1,5 @@
 //! The pages of errors, and the end that all heads have in common.
 
-use crate::core_context::CoreContext;
 use vermeil::now_ms;
 use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::SERVER;
@@ -9,6 +8,7 @@ use vermeil_http::{
     response::{ErrorPage, HeadWriter},
 };
 use vermeil_routing::hosts::AnswerRulesId;
+use vermeil_state::core_context::CoreContext;
 
 /// The field line of a 503.
 pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";

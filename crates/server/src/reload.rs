@@ -9,9 +9,7 @@
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
-    server::{Server, StatusPage},
     status::{self, CoreAnswers, Sources, StatusLife},
-    tls::ServerTls,
 };
 use bytes::Bytes;
 use std::{
@@ -38,6 +36,10 @@ use vermeil_ops::{
     status::ServerStatus,
 };
 use vermeil_routing::hosts::Folder;
+use vermeil_state::{
+    server::{Server, StatusPage},
+    tls::ServerTls,
+};
 use vermeil_tls::Tickets;
 
 /// Maximum age of a status that is served as a page. The limit bounds the cost of a client that
@@ -245,8 +247,7 @@ impl RunningServer {
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No).map_err(|why| ReloadError::Part(Box::new(why)))?;
         }
-        let troubles =
-            ServerTls::troubles(present.server.tls.as_ref(), &options, &self.tickets, &self.handle);
+        let troubles = self.certificate_troubles(present.server.tls.as_ref(), &options);
         if !troubles.is_empty() {
             return Err(ReloadError::Certificates(troubles.join("\n")));
         }
@@ -266,6 +267,17 @@ impl RunningServer {
             None => None,
         };
         Ok(PreparedReload { options, added, log, programs })
+    }
+
+    /// The reasons why HTTPS of a new configuration cannot be served, a line each.
+    fn certificate_troubles(&self, before: Option<&Arc<ServerTls>>, options: &ServeOptions) -> Vec<String> {
+        let of_start = || ServerTls::of_start(options, self.tickets.clone(), None, &self.handle);
+        match before.cloned().or_else(of_start) {
+            Some(tls) => {
+                vermeil_check::troubles_of_first(&options.hosts, |host| tls.certificates().check(host))
+            }
+            None => Vec::new(),
+        }
     }
 
     fn take(&self, present: &mut Present, prepared: PreparedReload) -> Vec<String> {

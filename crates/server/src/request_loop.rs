@@ -16,8 +16,6 @@ use crate::{
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection, Farewell},
-    core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
-    counts::AnswerEnd,
     deferred,
     pages::{busy, refuse},
 };
@@ -27,6 +25,10 @@ use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
 use vermeil_exchange::{AnswerHead, Lost, Visitor};
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
+use vermeil_state::{
+    core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
+    counts::AnswerEnd,
+};
 
 /// Bytes of ready answers after which they are sent although more requests wait. The first receive
 /// window of a TCP connection has 64 KiB, so more has to wait for the client's acknowledgement

@@ -8,8 +8,6 @@ use crate::{
     cores::{self, CoreError},
     measuring::{MeasuredServer, Measuring},
     reload::{RunningServer, StartedParts},
-    server::Server,
-    tls::ServerTls,
     trace::{EVENTS_PER_CORE, TraceTarget},
 };
 use signal_hook::{
@@ -55,6 +53,7 @@ use vermeil_ops::{
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_routing::hosts::{Folder, OpenSites};
+use vermeil_state::{server::Server, tls::ServerTls};
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 

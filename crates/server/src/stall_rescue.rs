@@ -10,7 +10,7 @@
 //! does, because the last holder of a socket resets the waiting connections. When to take:
 //! `balance/verdict.rs`.
 
-use crate::{accept, core_context};
+use crate::accept;
 use std::{
     cell::RefCell,
     io,
@@ -28,6 +28,7 @@ use vermeil_accept::{
 };
 use vermeil_address::ListenAddr;
 use vermeil_io::{accept_queued, has_queued};
+use vermeil_state::core_context;
 
 /// How often a core looks at its neighbours' listeners and shelves without being told. This bounds
 /// the wait for a core that was stopped while it slept. At some 10 µs each, five wake-ups per

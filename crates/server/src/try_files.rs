@@ -11,7 +11,6 @@ use crate::{
     answer::{self, Answer},
     calls,
     connection::Connection,
-    core_context::{self, CoreContext},
     pages::busy,
 };
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_gateway::encoded;
 use vermeil_http::{Request, Status, path};
 use vermeil_routing::hosts::Met;
+use vermeil_state::core_context::{self, CoreContext};
 
 /// Answers `request` by the first candidate that names something, or with 404.
 pub(crate) async fn answer(

@@ -1,7 +1,7 @@
 //! Places of connections: which connections the server evicts at the bound, and how many places one
 //! client address has.
 //!
-//! `crates/server/src/connections.rs` tests the order itself.
+//! `crates/state/src/connections.rs` tests the order itself.
 
 use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until};
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! The status of a server, for people and for programs.
 //!
 //! Reading order: [`ServerStatus`] (the values), `text` (the form for people), `metrics` (the form
-//! for monitors). The server collects the values (`crates/server/src/status/collect.rs`). The page
+//! for monitors). The server collects the values (`crates/server/src/status.rs`). The page
 //! `docs/status.md` is generated from the records. Tested through the binary
 //! (`crates/cli/tests/e2e/status.rs`).
 

@@ -6,11 +6,7 @@
 //! which waits for the rest (`request_loop.rs`, `close.rs`). Tested below, and by `cargo xtask
 //! bench overload`.
 
-use crate::{
-    core_context::{self, EndedRequest},
-    counts::AnswerEnd,
-    pages::{RETRY_AFTER, busy, finish},
-};
+use crate::pages::{RETRY_AFTER, busy, finish};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_address::Client;
@@ -19,6 +15,10 @@ use vermeil_files::SERVER;
 use vermeil_http::{
     ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,
     response::{HeadWriter, PageContent},
+};
+use vermeil_state::{
+    core_context::{self, EndedRequest},
+    counts::AnswerEnd,
 };
 
 /// The longest request that is refused in this way, because the core reads the request into a page

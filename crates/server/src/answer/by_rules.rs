@@ -3,10 +3,7 @@
 //! Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
 
 use super::{Answer, FileReply};
-use crate::{
-    core_context::CoreContext,
-    pages::{finish, page},
-};
+use crate::pages::{finish, page};
 use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::{EntryHandle, EntryOutcome, SERVER};
 use vermeil_http::{
@@ -14,6 +11,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_routing::hosts::{Action, Met};
+use vermeil_state::core_context::CoreContext;
 
 /// The target that takes the place of a request's target.
 pub(crate) struct RewrittenTarget {

@@ -7,7 +7,7 @@
 //! (`crates/cli/tests/e2e/compression.rs`).
 
 use super::{Answer, Deferred, FileReply};
-use crate::{core_context::CoreContext, pages::finish};
+use crate::pages::finish;
 use bytes::Bytes;
 use vermeil_exchange::{AnswerHead, COPY_BYTES_MAX, Sent};
 use vermeil_files::{EntryHandle, EntryOutcome, FileEntry, Variant};
@@ -17,6 +17,7 @@ use vermeil_http::{
     response::{HeadWriter, PageContent as Sends},
 };
 use vermeil_routing::hosts::AnswerRulesId;
+use vermeil_state::core_context::CoreContext;
 use vermeil_work::compress::{CodedContent, CoderPlan};
 
 /// The field line of an answer that depends on the codings that the client accepts.

@@ -5,12 +5,12 @@
 //! folder is opened. Tested through the binary (`crates/cli/tests/e2e/hosts.rs`).
 
 use super::{Answer, Deferred, error, found, not_served, resolved};
-use crate::core_context::CoreContext;
 use vermeil::now_ms;
 use vermeil_exchange::AnswerHead;
 use vermeil_files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder};
 use vermeil_http::{Request, Status};
 use vermeil_routing::hosts::{HostId, OpenedHost};
+use vermeil_state::core_context::CoreContext;
 
 /// Answers `request` from the folder of `host`.
 pub(super) fn files(

@@ -8,7 +8,7 @@
 //! `in_progress.rs`).
 
 use super::{Answer, Deferred, error};
-use crate::{core_context::CoreContext, pages::RETRY_AFTER};
+use crate::pages::RETRY_AFTER;
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
 use vermeil_address::Client;
@@ -19,6 +19,7 @@ use vermeil_routing::{
     access::{ClientKey, KeyedCount, PasswordCheck, RateDecision},
     hosts::{HostId, Realm},
 };
+use vermeil_state::core_context::CoreContext;
 
 /// A wait for the rate.
 pub(crate) struct RateWait {

@@ -2,10 +2,10 @@
 //!
 //! Tested through the binary (`crates/cli/tests/e2e`).
 
-use crate::core_context::{self, CoreContext};
 use vermeil_gateway::programs;
 use vermeil_http::Rejection;
 use vermeil_log::NoticeKind;
+use vermeil_state::core_context::{self, CoreContext};
 
 /// Bytes of a request line that a notice quotes, before the reason.
 pub(crate) const SAID_BYTES_MAX: usize = 300;

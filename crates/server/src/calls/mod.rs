@@ -9,7 +9,6 @@ mod sendfile;
 use crate::{
     answer::{self, Answer},
     connection::Connection,
-    core_context,
     pages::RETRY_AFTER,
 };
 pub(crate) use route::{look_up, site};
@@ -21,6 +20,7 @@ use vermeil_gateway::{
 use vermeil_log::NoticeKind;
 use vermeil_routing::hosts::HostPhp;
 use vermeil_settings::gateway::SendRoot;
+use vermeil_state::core_context;
 
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};

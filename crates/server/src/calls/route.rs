@@ -8,7 +8,6 @@
 use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
-    core_context::{self, CoreContext},
     pages::RETRY_AFTER,
 };
 use bytes::Bytes;
@@ -27,6 +26,7 @@ use vermeil_http::{
 };
 use vermeil_routing::hosts::{Met, OpenedHost, RunBy};
 use vermeil_settings::php::{EXTENSION, INDEX};
+use vermeil_state::core_context::{self, CoreContext};
 
 /// The target of a request.
 pub(crate) enum RequestRoute {

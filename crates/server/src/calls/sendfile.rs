@@ -9,7 +9,6 @@ use super::route::look_up;
 use crate::{
     answer::{self, Answer, Deferred},
     connection::Connection,
-    core_context,
     pages::RETRY_AFTER,
 };
 use std::borrow::Cow;
@@ -18,6 +17,7 @@ use vermeil_files::EntryOutcome;
 use vermeil_gateway::{Named, SendRefusal, SendSites, note_file};
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 use vermeil_settings::gateway::SendRoot;
+use vermeil_state::core_context;
 
 /// The answer that sends a file.
 pub(crate) struct SendfileAnswer {

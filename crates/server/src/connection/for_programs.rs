@@ -3,7 +3,6 @@
 //! Each method is the method of [`Connection`] with the same name.
 
 use super::Connection;
-use crate::core_context;
 use bytes::Bytes;
 use std::{
     io,
@@ -15,6 +14,7 @@ use vermeil::{More, Sleep};
 use vermeil_exchange::{ContentStep, Lost, Sent};
 use vermeil_gateway::{GatewayClient, GatewayCore};
 use vermeil_http::gateway::{ClientLink, Oddity};
+use vermeil_state::core_context;
 
 impl GatewayClient for Connection {
     fn output(&mut self) -> &mut Vec<u8> {

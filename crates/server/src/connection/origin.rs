@@ -8,11 +8,7 @@
 //! (`crates/cli/tests/e2e/proxies.rs`).
 
 use super::{Connection, visitor_of};
-use crate::{
-    client_stream::ClientStream,
-    connections::IdleState,
-    core_context::{self, CoreContext},
-};
+use crate::client_stream::ClientStream;
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::{Client, ListenAddr, UnixAddr};
@@ -25,6 +21,10 @@ use vermeil_http::{
 };
 use vermeil_log::NoticeKind;
 use vermeil_routing::hosts::TrustedProxies;
+use vermeil_state::{
+    connections::IdleState,
+    core_context::{self, CoreContext},
+};
 use vermeil_tls::ClientTrust;
 
 /// The client of a connection, and of its current request.

@@ -9,7 +9,6 @@
 //! Tested through the binary (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
-use crate::{connections::IdleState, core_context};
 use std::{
     future::poll_fn,
     pin::pin,
@@ -18,6 +17,7 @@ use std::{
 };
 use vermeil::{movable, now_ms};
 use vermeil_exchange::Lost;
+use vermeil_state::{connections::IdleState, core_context};
 
 /// How long a connection waits for its next request before it rests. Resting costs four system
 /// calls (two with io_uring) and three wake-ups, so requests that follow a page are spared it.

@@ -4,14 +4,14 @@
 //! or with its core. Dropping is an end too, because a drain drops the tasks of connections at its
 //! end. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
 
-use crate::{
-    core_context::{self, EndedRequest, ProgramPart},
-    counts::{AnswerEnd, RequestStart},
-};
 use bytes::Bytes;
 use vermeil_address::Client;
 use vermeil_exchange::{Lost, RequestName, Sent};
 use vermeil_http::{ParsedPart, gateway::Oddity};
+use vermeil_state::{
+    core_context::{self, EndedRequest, ProgramPart},
+    counts::{AnswerEnd, RequestStart},
+};
 
 /// The logged status if the client left before anything was sent, as in nginx.
 const CLIENT_LEFT: u16 = 499;

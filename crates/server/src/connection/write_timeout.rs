@@ -5,10 +5,6 @@
 //! disconnect through the binary (`crates/cli/tests/e2e/bounds.rs`).
 
 use super::WaitingFor;
-use crate::{
-    connections::IdleState,
-    core_context::{self, ConnectionPermit},
-};
 use std::{
     future::poll_fn,
     io,
@@ -19,6 +15,10 @@ use std::{
 use vermeil::{Sleep, TcpStream, now_ms};
 use vermeil_exchange::Lost;
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
+use vermeil_state::{
+    connections::IdleState,
+    core_context::{self, ConnectionPermit},
+};
 
 /// Progress checks per write timeout. A stalled client is disconnected at most a quarter of the
 /// timeout late. Each check costs a timer and a system call, for slow clients alone.

@@ -9,7 +9,6 @@ use super::parsed;
 use crate::{
     answer::{self, Answer, Challenge, ProgressEntry, RateWait},
     connection::Connection,
-    core_context,
     pages::busy,
 };
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use vermeil::{More, blocking, now_ms};
 use vermeil_exchange::{AnswerHead, Lost, PassedCheck};
 use vermeil_http::Status;
 use vermeil_routing::{access::KeyedCount, turns::HostNumber};
+use vermeil_state::core_context;
 
 /// The answer after the wait for the client's rate.
 pub(super) async fn after_wait(

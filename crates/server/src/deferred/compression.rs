@@ -7,13 +7,13 @@ use super::{COPIED_BYTES, read_part, variant};
 use crate::{
     answer::{self, Answer, FileToCompress},
     connection::Connection,
-    core_context,
 };
 use bytes::Bytes;
 use vermeil::{More, sleep, yield_now};
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{Content, OpenFile, Variant};
 use vermeil_http::{Request, negotiate::Choice};
+use vermeil_state::core_context;
 use vermeil_work::compress::{CodedClaim, CodedContent};
 
 /// Answers with the compressed content of a file, or with the file as it is.

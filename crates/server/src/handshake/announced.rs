@@ -6,10 +6,10 @@
 use crate::{
     client_stream::ClientStream,
     connection::{ClientOrigin, Connection},
-    core_context::ConnectionPermit,
 };
 use vermeil::TcpStream;
 use vermeil_accept::admission_control::Admission;
+use vermeil_state::core_context::ConnectionPermit;
 
 /// A connection at the begin of its handshake.
 pub(super) struct BegunConnection {

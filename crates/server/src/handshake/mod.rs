@@ -18,10 +18,7 @@ mod plain_http;
 
 use crate::{
     client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
-    connections::IdleState,
-    core_context::{self, ConnectionPermit},
     request_loop::{self, ConnectionStart},
-    tls::{HandshakeEnded, ServerTls, StepFailure},
 };
 use announced::BegunConnection;
 use bytes::Bytes;
@@ -30,6 +27,11 @@ use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::ListenAddr;
 use vermeil_log::NoticeKind;
+use vermeil_state::{
+    connections::IdleState,
+    core_context::{self, ConnectionPermit},
+    tls::{HandshakeEnded, ServerTls, StepFailure},
+};
 use vermeil_tls::{
     CertificateError, ClientGreeting, ClientTrust, FirstBytes, HandshakeKind, HelloReader, HostTls,
     HostTlsConfig, LoadPermit, LookUp, TlsFailure, TlsSession,

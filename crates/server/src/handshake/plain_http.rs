@@ -4,8 +4,6 @@ use crate::{
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection},
-    core_context::{self, ConnectionPermit},
-    counts::AnswerEnd,
     pages::detailed_page,
 };
 use bytes::Bytes;
@@ -14,6 +12,10 @@ use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
 use vermeil_exchange::AnswerHead;
 use vermeil_http::Status;
+use vermeil_state::{
+    core_context::{self, ConnectionPermit},
+    counts::AnswerEnd,
+};
 
 /// The text of the page.
 const DETAIL: &str = "This port speaks HTTPS. Write https:// in place of http:// in the address";

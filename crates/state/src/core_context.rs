@@ -39,76 +39,97 @@ thread_local! {
     static LOCAL: RefCell<Option<CoreContext>> = const { RefCell::new(None) };
 }
 
-pub(crate) struct CoreContext {
-    pub(crate) server: Arc<Server>,
-    pub(crate) hosts: CoreHosts,
-    pub(crate) cache: CoreCache,
+/// The state of one core.
+pub struct CoreContext {
+    /// The state that all cores share.
+    pub server: Arc<Server>,
+    /// The hosts, with the folders that this core has open.
+    pub hosts: CoreHosts,
+    /// The core's part of the file cache.
+    pub cache: CoreCache,
     /// Whether programs may answer requests.
-    pub(crate) has_programs: bool,
-    pub(crate) records: RequestRecords,
-    pub(crate) connections: Connections,
-    pub(crate) door: AdmissionController,
-    pub(crate) polling: CorePolling,
-    pub(crate) heads: CoreHeadParts,
-    pub(crate) sockets: CoreSockets,
+    pub has_programs: bool,
+    /// The records of ended requests.
+    pub records: RequestRecords,
+    /// The connections of the core.
+    pub connections: Connections,
+    /// Admission control of the core.
+    pub door: AdmissionController,
+    /// Whether the core polls its network card.
+    pub polling: CorePolling,
+    /// The parts of heads that the core makes.
+    pub heads: CoreHeadParts,
+    /// The sockets that serve no request.
+    pub sockets: CoreSockets,
     /// Tasks that run until the core has drained.
-    pub(crate) background: Vec<Task<()>>,
+    pub background: Vec<Task<()>>,
 }
 
 /// The core's records of ended requests.
-pub(crate) struct RequestRecords {
-    pub(crate) log: CoreLog,
-    pub(crate) counts: RequestCounts,
+pub struct RequestRecords {
+    /// The core's end of the access log.
+    pub log: CoreLog,
+    /// The counts of answers.
+    pub counts: RequestCounts,
     /// Waits for the log's first unflushed record.
     flusher: Option<Waker>,
 }
 
 /// A request that has ended.
-pub(crate) struct EndedRequest<'a> {
+pub struct EndedRequest<'a> {
     /// The client, if there is a log.
-    pub(crate) peer: Option<Client>,
+    pub peer: Option<Client>,
     /// The request's bytes, or the bytes that came instead of a request.
-    pub(crate) received: &'a [u8],
-    pub(crate) request: Option<&'a Request<'a>>,
-    pub(crate) start: RequestStart,
-    pub(crate) sent: Sent,
-    pub(crate) end: AnswerEnd,
+    pub received: &'a [u8],
+    /// The request. `None` if the bytes are no request.
+    pub request: Option<&'a Request<'a>>,
+    /// The start of the request.
+    pub start: RequestStart,
+    /// The part of the answer that was sent.
+    pub sent: Sent,
+    /// Whether the answer reached its end.
+    pub end: AnswerEnd,
     /// The request's name in notices and the time of the program, if a program was asked.
-    pub(crate) program: Option<ProgramPart>,
+    pub program: Option<ProgramPart>,
 }
 
 /// The part of a program in an answer.
 #[derive(Clone, Copy)]
-pub(crate) struct ProgramPart {
-    pub(crate) name: RequestName,
-    pub(crate) took_ns: u64,
+pub struct ProgramPart {
+    /// The name of the request in notices.
+    pub name: RequestName,
+    /// The time of the program, in nanoseconds.
+    pub took_ns: u64,
 }
 
 /// The sockets of a core that serve no request.
 #[derive(Default)]
-pub(crate) struct CoreSockets {
-    pub(crate) listeners: Vec<CoreListener>,
+pub struct CoreSockets {
+    /// The sockets that the core accepts from.
+    pub listeners: Vec<CoreListener>,
     /// Accepting tasks that have not ended.
-    pub(crate) accepting: usize,
+    pub accepting: usize,
     /// Connections that wait for their next request. `None` if no other core looks there.
-    pub(crate) shelf: Option<Arc<IdleConnectionPool>>,
+    pub shelf: Option<Arc<IdleConnectionPool>>,
 }
 
 /// A socket that this core accepts from.
-pub(crate) struct CoreListener {
+pub struct CoreListener {
     /// The address as configured, perhaps with port 0.
-    pub(crate) addr: ListenAddr,
+    pub addr: ListenAddr,
     /// The kernel's name of the socket, which its connections have too.
-    pub(crate) bound: SocketAddrAny,
-    pub(crate) listener: Arc<TcpListener>,
-    pub(crate) keeper: SocketKeeper,
+    pub bound: SocketAddrAny,
+    /// The socket.
+    pub listener: Arc<TcpListener>,
+    /// The process that opened the socket.
+    pub keeper: SocketKeeper,
     /// Whether no other core accepts from the same socket. All cores share a unix socket, and a
     /// socket of the service manager.
-    pub(crate) is_own: bool,
+    pub is_own: bool,
 }
 
 /// Makes this thread a core of `server`.
-pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
+pub fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, log: CoreLog) {
     let local = CoreContext {
         door: AdmissionController::new(server.wait_max),
         polling: CorePolling::default(),
@@ -116,7 +137,7 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
         hosts,
         cache,
         has_programs: false,
-        records: RequestRecords { log, counts: RequestCounts::new(), flusher: None },
+        records: RequestRecords { log, counts: RequestCounts::default(), flusher: None },
         connections: Connections::default(),
         heads: CoreHeadParts::default(),
         sockets: CoreSockets::default(),
@@ -130,19 +151,19 @@ pub(crate) fn install(server: Arc<Server>, hosts: CoreHosts, cache: CoreCache, l
 /// # Panics
 /// On a thread that is not a core of a server, and when called from within the closure. Both are
 /// bugs of this crate.
-pub(crate) fn with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> R {
+pub fn with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> R {
     LOCAL.with_borrow_mut(|local| f(local.as_mut().expect("runs on a core of the server")))
 }
 
 /// Like [`with`], for destructors, which may run when the core has gone.
-pub(crate) fn try_with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> Option<R> {
+pub fn try_with<R>(f: impl FnOnce(&mut CoreContext) -> R) -> Option<R> {
     LOCAL.try_with(|cell| cell.try_borrow_mut().ok()?.as_mut().map(f)).ok().flatten()
 }
 
 impl CoreContext {
     /// Counts a request that has ended, and writes its line of the access log, if there is a log.
     #[inline]
-    pub(crate) fn end_request(&mut self, ended: EndedRequest<'_>) {
+    pub fn end_request(&mut self, ended: EndedRequest<'_>) {
         let EndedRequest { peer, received, request, start, sent, end, program } = ended;
         let duration_ns = self.records.counts.count(self.hosts.hosts(), start, sent, end);
         let Some(peer) = peer else { return };
@@ -186,14 +207,14 @@ impl CoreContext {
     }
 
     /// Ends a request of which the server knows only the first bytes.
-    pub(crate) fn end_unparsed(&mut self, peer: Option<Client>, received: &[u8], sent: Sent, end: AnswerEnd) {
+    pub fn end_unparsed(&mut self, peer: Option<Client>, received: &[u8], sent: Sent, end: AnswerEnd) {
         let start = self.records.counts.start_now();
         self.end_request(EndedRequest { peer, received, request: None, start, sent, end, program: None });
     }
 
     /// The configured address of the listener that accepted a connection whose own end the kernel
     /// names `own`. If that listener is gone, the address of TCP itself.
-    pub(crate) fn listener_of(&self, own: &SocketAddrAny) -> Option<ListenAddr> {
+    pub fn listener_of(&self, own: &SocketAddrAny) -> Option<ListenAddr> {
         let found = |is_of: &dyn Fn(&SocketAddrAny) -> bool| {
             let found = self.sockets.listeners.iter().find(|listener| is_of(&listener.bound));
             found.map(|listener| listener.addr)
@@ -234,7 +255,7 @@ fn refused_fields(received: &[u8]) -> [Option<&[u8]>; 3] {
 }
 
 /// The first line of the received bytes.
-pub(crate) fn request_line(received: &[u8]) -> &[u8] {
+pub fn request_line(received: &[u8]) -> &[u8] {
     let start = received.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(received.len());
     let line = &received[start..];
     &line[..line.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(line.len())]
@@ -242,7 +263,7 @@ pub(crate) fn request_line(received: &[u8]) -> &[u8] {
 
 /// Waits until the log has an unflushed record. Returns the time when its flush is due, on the
 /// core's clock.
-pub(crate) async fn log_due_ms() -> u64 {
+pub async fn log_due_ms() -> u64 {
     poll_fn(|context| {
         with(|local| match local.records.log.due_ms() {
             Some(due_ms) => Poll::Ready(due_ms),
@@ -257,7 +278,7 @@ pub(crate) async fn log_due_ms() -> u64 {
 
 /// A connection's place among those its core may hold. Dropping the place makes room for another
 /// connection.
-pub(crate) struct ConnectionPermit {
+pub struct ConnectionPermit {
     /// The core that holds the place.
     core: CoreIndex,
     number: usize,
@@ -268,7 +289,8 @@ pub(crate) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    pub(crate) fn take(visit: Option<Visit>) -> Self {
+    /// Takes a place of the running core for a new connection.
+    pub fn take(visit: Option<Visit>) -> Self {
         let number = with(|local| local.connections.insert());
         Self { core: here(), number, visit, ended: false }
     }
@@ -277,7 +299,7 @@ impl ConnectionPermit {
     /// made no progress since `since_ms` in the state `idle`. The place there may be beyond the
     /// bound of connections, until one of that core's connections ends.
     #[inline]
-    pub(crate) fn follow(&mut self, idle: IdleState, since_ms: u64) {
+    pub fn follow(&mut self, idle: IdleState, since_ms: u64) {
         if self.core != here() {
             self.change_core(idle, since_ms);
         }
@@ -296,38 +318,38 @@ impl ConnectionPermit {
     }
 
     /// Counts the connection for another client than the other end.
-    pub(crate) fn count_for(&mut self, visit: Option<Visit>) {
+    pub fn count_for(&mut self, visit: Option<Visit>) {
         self.visit = visit;
     }
 
     /// The connection has come to its end.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.ended = true;
     }
 
     /// Sets whether the connection waits for its client alone.
-    pub(crate) fn set_idle(&self, idle: IdleState) {
+    pub fn set_idle(&self, idle: IdleState) {
         with(|local| local.connections.set_idle(self.number, idle, now_ms()));
     }
 
     /// The same for a state in which the client has made no progress since `since_ms`.
-    pub(crate) fn set_idle_since(&self, idle: IdleState, since_ms: u64) {
+    pub fn set_idle_since(&self, idle: IdleState, since_ms: u64) {
         with(|local| local.connections.set_idle(self.number, idle, since_ms));
     }
 
     /// Notes that the client has made progress in that state.
-    pub(crate) fn progress(&self) {
+    pub fn progress(&self) {
         with(|local| local.connections.progress(self.number, now_ms()));
     }
 
     /// Whether another connection wants this place. For the waiting task of the connection.
-    pub(crate) fn gives_way(&self, context: &Context<'_>) -> bool {
+    pub fn gives_way(&self, context: &Context<'_>) -> bool {
         with(|local| local.connections.gives_way(self.number, context.waker()))
     }
 
     /// Whether the connection should end, because the client is owed nothing. For the waiting task
     /// of the connection.
-    pub(crate) fn is_ending(&self, context: &Context<'_>) -> bool {
+    pub fn is_ending(&self, context: &Context<'_>) -> bool {
         with(|local| local.connections.is_ending(self.number, context.waker()))
     }
 }
@@ -369,12 +391,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether the core may hold another connection.
 fn has_vacancy() -> bool {
-    with(|local| local.connections.len() < local.server.connections_max)
+    with(|local| local.connections.count() < local.server.connections_max)
 }
 
 /// Whether the core could hold another connection, perhaps in place of a connection that gives way
 /// now.
-pub(crate) async fn makes_room() -> bool {
+pub async fn makes_room() -> bool {
     if has_vacancy() {
         return true;
     }
@@ -387,7 +409,7 @@ pub(crate) async fn makes_room() -> bool {
 
 /// Waits until the core could hold another connection, perhaps in place of a connection that gives
 /// way.
-pub(crate) async fn prospect() {
+pub async fn prospect() {
     room(
         |connections, now_ms| {
             if connections.has_idle(now_ms) { ConnectionRoom::Now } else { ConnectionRoom::None }
@@ -397,7 +419,7 @@ pub(crate) async fn prospect() {
 }
 
 /// Waits until the core may hold another connection, and tells a connection to give way.
-pub(crate) async fn vacancy() {
+pub async fn vacancy() {
     room(
         |connections, now_ms| {
             if connections.end_one(now_ms) { ConnectionRoom::Soon } else { ConnectionRoom::None }
@@ -423,7 +445,7 @@ async fn room(make: impl Fn(&mut Connections, u64) -> ConnectionRoom) {
     loop {
         let looked = poll_fn(|context| {
             with(|local| {
-                if local.connections.len() < local.server.connections_max {
+                if local.connections.count() < local.server.connections_max {
                     return Poll::Ready(());
                 }
                 match make(&mut local.connections, now_ms()) {

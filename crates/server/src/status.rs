@@ -1,13 +1,11 @@
-//! Collects the status: from the cores by message, from the kernel through `/proc`, and from the
-//! counters of the other parts.
+//! Collects the status of a server: from the cores by message, from the kernel through `/proc`, and
+//! from the counters of the other parts.
+//!
+//! The server asks every core by message and waits for one second. The status marks a core that
+//! does not answer. A new part of the server adds a record in `crates/ops/src/status/records.rs`
+//! and fills the record in [`collect`]. Tested through the binary
+//! (`crates/cli/tests/e2e/status.rs`).
 
-use super::shown_hosts::ShownHosts;
-use crate::{
-    core_context::{self, CoreContext},
-    counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS},
-    server::Server,
-    tls::TlsSnapshot,
-};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, mpsc},
@@ -36,6 +34,12 @@ use vermeil_ops::status::{
 };
 use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
+use vermeil_state::{
+    core_context::{self, CoreContext},
+    counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS, ShownHosts},
+    server::Server,
+    tls::TlsSnapshot,
+};
 use vermeil_work::compress::CompressionSnapshot;
 
 /// How long the cores' busy time is sampled. An event of 2 ms at the edge of the sample changes a
@@ -395,7 +399,7 @@ fn running(request: &RunningRequest) -> RunningStatus {
 impl CoreAnswer {
     fn of(local: &mut CoreContext) -> Self {
         Self {
-            connections: local.connections.len() as u64,
+            connections: local.connections.count() as u64,
             resting: local.sockets.shelf.as_ref().map_or(0, |shelf| shelf.len() as u64),
             door: local.door.status(),
             polling: local.polling.status(),

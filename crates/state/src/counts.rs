@@ -2,8 +2,12 @@
 //!
 //! Only the core writes its counts, and no other thread reads them. The status asks each core by
 //! message for a copy, so counting needs neither locks nor shared cache lines. Leaves out the form
-//! for readers (`status/`). Tested below, and through the binary
+//! for readers (`crates/server/src/status.rs`). Tested below, and through the binary
 //! (`crates/cli/tests/e2e/metrics.rs`).
+
+mod shown_hosts;
+
+pub use shown_hosts::ShownHosts;
 
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
@@ -16,7 +20,7 @@ const STATUS_MIN: u16 = 100;
 const STATUSES: usize = 500;
 
 /// Hosts that a core counts one by one. At the bound the core adds the counts of the quieter half
-/// to [`OTHERS`], and counts these hosts from zero again (`status/shown_hosts.rs`). The bound is
+/// to [`OTHERS`], and counts these hosts from zero again (`counts/shown_hosts.rs`). The bound is
 /// 200 times the hosts that a status shows, and some 300 KB.
 const HOSTS_COUNTED_MAX: usize = 4096;
 
@@ -25,13 +29,13 @@ const DEFAULT_HOST: &str = "(default)";
 /// The name of any other host without a name, for example a wildcard.
 const NAMELESS_HOST: &str = "(without name)";
 /// The name of all hosts that are not counted one by one.
-pub(crate) const OTHERS: &str = "(others)";
+pub const OTHERS: &str = "(others)";
 
 /// The start of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestStart {
+pub struct RequestStart {
     /// When the core had the whole head, on the clock of [`RequestCounts::now_ns`].
-    pub(crate) began_ns: u64,
+    pub began_ns: u64,
     /// The host, once known.
     host: Option<CountedHost>,
 }
@@ -45,7 +49,7 @@ struct CountedHost {
 
 /// Whether an answer reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerEnd {
+pub enum AnswerEnd {
     /// The kernel has the whole answer, or will get it without further steps.
     Complete,
     /// The client left, was too late, or the server cut the answer.
@@ -53,7 +57,7 @@ pub(crate) enum AnswerEnd {
 }
 
 /// The counts of one core.
-pub(crate) struct RequestCounts {
+pub struct RequestCounts {
     clock: Clock,
     answers: AnswerCounts,
     hosts: CountedHosts,
@@ -64,20 +68,25 @@ pub(crate) struct RequestCounts {
 
 /// Counts of answers.
 #[derive(Clone)]
-pub(crate) struct AnswerCounts {
+pub struct AnswerCounts {
     statuses: Box<[u64; STATUSES]>,
-    pub(crate) durations: DurationCounts,
-    pub(crate) body_bytes: u64,
-    pub(crate) aborted: u64,
+    /// The durations of all answers.
+    pub durations: DurationCounts,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Answers that did not reach their end.
+    pub aborted: u64,
 }
 
 /// Counts of a host's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostCounts {
-    pub(crate) requests: u64,
+pub struct HostCounts {
+    /// All answers.
+    pub requests: u64,
     /// Answers with a status from 500.
-    pub(crate) errors: u64,
-    pub(crate) body_bytes: u64,
+    pub errors: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
 }
 
 /// The counts of hosts, each by its name.
@@ -93,17 +102,22 @@ struct CountedHosts {
 
 /// Requests and bytes of bodies of a core.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AnswerTotals {
-    pub(crate) requests: u64,
-    pub(crate) body_bytes: u64,
+pub struct AnswerTotals {
+    /// All answers.
+    pub requests: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
 }
 
 /// A copy of a core's counts.
 #[derive(Clone, Default)]
-pub(crate) struct CountsSnapshot {
-    pub(crate) answers: AnswerCounts,
-    pub(crate) hosts: Vec<(Arc<str>, HostCounts)>,
-    pub(crate) others: HostCounts,
+pub struct CountsSnapshot {
+    /// The counts of all answers.
+    pub answers: AnswerCounts,
+    /// The counts of hosts, by name.
+    pub hosts: Vec<(Arc<str>, HostCounts)>,
+    /// The sum of all other hosts.
+    pub others: HostCounts,
 }
 
 impl Default for AnswerCounts {
@@ -117,8 +131,8 @@ impl Default for AnswerCounts {
     }
 }
 
-impl RequestCounts {
-    pub(crate) fn new() -> Self {
+impl Default for RequestCounts {
+    fn default() -> Self {
         Self {
             clock: Clock::get(),
             answers: AnswerCounts::default(),
@@ -127,40 +141,42 @@ impl RequestCounts {
             reloads: 0,
         }
     }
+}
 
+impl RequestCounts {
     /// The present time, for durations.
     #[inline]
-    pub(crate) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
     /// A request begins, and its host is not known yet.
     #[inline]
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.host = None;
     }
 
     /// The host that answers the request.
     #[inline]
-    pub(crate) fn set_host(&mut self, host: HostId) {
+    pub fn set_host(&mut self, host: HostId) {
         self.host = Some(host);
     }
 
     /// The start of the request that is being answered, for its end.
     #[inline]
-    pub(crate) fn start(&self, began_ns: u64) -> RequestStart {
+    pub fn start(&self, began_ns: u64) -> RequestStart {
         let host = self.host.map(|host| CountedHost { host, reloads: self.reloads });
         RequestStart { began_ns, host }
     }
 
     /// The start of a request whose host is not known, now.
-    pub(crate) fn start_now(&self) -> RequestStart {
+    pub fn start_now(&self) -> RequestStart {
         RequestStart { began_ns: self.now_ns(), host: None }
     }
 
     /// Counts an answer, and returns its duration in nanoseconds.
     #[inline]
-    pub(crate) fn count(&mut self, hosts: &Hosts, start: RequestStart, sent: Sent, end: AnswerEnd) -> u64 {
+    pub fn count(&mut self, hosts: &Hosts, start: RequestStart, sent: Sent, end: AnswerEnd) -> u64 {
         let duration_ns = self.now_ns().saturating_sub(start.began_ns);
         self.answers.count(duration_ns, sent, end);
         let host = self.host_of(start);
@@ -171,12 +187,12 @@ impl RequestCounts {
     /// The host of a request, if known. A request that began before a reload may have an id of the
     /// former table.
     #[inline]
-    pub(crate) fn host_of(&self, start: RequestStart) -> Option<HostId> {
+    pub fn host_of(&self, start: RequestStart) -> Option<HostId> {
         start.host.filter(|host| host.reloads == self.reloads).map(|host| host.host)
     }
 
     /// The table of hosts has changed, so ids have other meanings. Names keep their counts.
-    pub(crate) fn change_hosts(&mut self) {
+    pub fn change_hosts(&mut self) {
         self.reloads += 1;
         self.host = None;
         self.hosts.by_id.clear();
@@ -184,11 +200,12 @@ impl RequestCounts {
     }
 
     /// Requests and bytes of bodies.
-    pub(crate) fn totals(&self) -> AnswerTotals {
+    pub fn totals(&self) -> AnswerTotals {
         AnswerTotals { requests: self.answers.requests(), body_bytes: self.answers.body_bytes }
     }
 
-    pub(crate) fn snapshot(&self) -> CountsSnapshot {
+    /// A copy of the counts.
+    pub fn snapshot(&self) -> CountsSnapshot {
         CountsSnapshot {
             answers: self.answers.clone(),
             hosts: self.hosts.counts.clone(),
@@ -208,16 +225,17 @@ impl AnswerCounts {
     }
 
     /// The status codes that were sent, each with its count, in order.
-    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
         (STATUS_MIN..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
     /// The number of counted answers.
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.statuses.iter().sum()
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
         self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
         self.durations.add(&other.durations);
         self.body_bytes += other.body_bytes;
@@ -233,14 +251,15 @@ impl HostCounts {
         self.body_bytes += sent.body_bytes;
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
         self.body_bytes += other.body_bytes;
     }
 
     /// Raises each count to the count of `other`, if that is higher.
-    pub(crate) fn raise(&mut self, other: &Self) {
+    pub fn raise(&mut self, other: &Self) {
         self.requests = self.requests.max(other.requests);
         self.errors = self.errors.max(other.errors);
         self.body_bytes = self.body_bytes.max(other.body_bytes);
@@ -303,7 +322,7 @@ impl CountedHosts {
 
 impl CountsSnapshot {
     /// The sum of the counts of cores.
-    pub(crate) fn sum<'c>(cores: impl IntoIterator<Item = &'c Self>) -> Self {
+    pub fn sum<'c>(cores: impl IntoIterator<Item = &'c Self>) -> Self {
         let mut sum = Self::default();
         let mut hosts: HashMap<Arc<str>, HostCounts, RandomState> = HashMap::default();
         for core in cores {
@@ -319,7 +338,7 @@ impl CountsSnapshot {
 
     /// The counts of the `max` busiest hosts, the busiest first. The other hosts are added to
     /// [`others`](Self::others).
-    pub(crate) fn keep_busiest(&mut self, max: usize) {
+    pub fn keep_busiest(&mut self, max: usize) {
         self.hosts
             .sort_unstable_by(|(a_name, a), (b_name, b)| (b.requests, a_name).cmp(&(a.requests, b_name)));
         for (_, counts) in self.hosts.drain(max.min(self.hosts.len())..) {
@@ -354,7 +373,7 @@ mod tests {
     #[test]
     fn busiest_hosts_are_counted_one_by_one() {
         let hosts = hosts(["a.example".to_owned(), "b.example".to_owned(), "c.example".to_owned()]);
-        let mut counts = RequestCounts::new();
+        let mut counts = RequestCounts::default();
         for (name, times) in [("a.example", 1), ("b.example", 3), ("c.example", 2)] {
             (0..times).for_each(|_| count(&mut counts, &hosts, name, SENT));
         }
@@ -371,7 +390,7 @@ mod tests {
     fn number_of_counted_hosts_is_bounded() {
         let name = |n: usize| format!("h{n}.example");
         let hosts = hosts((0..HOSTS_COUNTED_MAX + 10).map(name));
-        let mut counts = RequestCounts::new();
+        let mut counts = RequestCounts::default();
         (0..3).for_each(|_| count(&mut counts, &hosts, "h7.example", SENT));
         for n in 0..HOSTS_COUNTED_MAX + 10 {
             count(&mut counts, &hosts, &name(n), SENT);
@@ -388,7 +407,7 @@ mod tests {
     fn reload_keeps_counts_of_names() {
         let before = hosts(["a.example".to_owned(), "b.example".to_owned()]);
         let after = hosts(["b.example".to_owned(), "a.example".to_owned()]);
-        let mut counts = RequestCounts::new();
+        let mut counts = RequestCounts::default();
         count(&mut counts, &before, "a.example", SENT);
         counts.set_host(before.find(Some(b"a.example")).expect("a host"));
         let old = counts.start(0);

@@ -25,11 +25,12 @@ struct HandshakeStep {
 }
 
 /// Why there is no result.
-pub(crate) enum StepFailure {
+pub enum StepFailure {
     /// Too many steps wait.
     Full,
     /// The server ends.
     Ended,
+    /// The client was refused.
     Failed(TlsFailure),
 }
 

@@ -30,7 +30,7 @@ const SILENT_LOOKS: u8 = 20;
 /// Whether a connection waits for its client alone. The order is the order in which connections
 /// give way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum IdleState {
+pub enum IdleState {
     /// The server works for the client.
     #[default]
     No,
@@ -65,7 +65,7 @@ impl IdleState {
 
 /// The connections of one core.
 #[derive(Default)]
-pub(crate) struct Connections {
+pub struct Connections {
     all: Slab<ConnectionEntry>,
     /// Accepting tasks that wait for a connection to end or to become ready to give way. No
     /// semaphore: a change of state wakes all tasks of the core, and gives no permit.
@@ -110,13 +110,13 @@ impl ConnectionEntry {
 
 impl Connections {
     /// Takes a place and returns its number.
-    pub(crate) fn insert(&mut self) -> usize {
+    pub fn insert(&mut self) -> usize {
         self.counts[IdleState::No as usize] += 1;
         self.all.insert(ConnectionEntry::default())
     }
 
     /// Gives a place back.
-    pub(crate) fn remove(&mut self, number: usize) {
+    pub fn remove(&mut self, number: usize) {
         let entry = self.all.remove(number);
         self.counts[entry.idle as usize] -= 1;
         self.wake_waiting();
@@ -124,18 +124,18 @@ impl Connections {
 
     /// Takes a place for a connection that comes from another core in the state `idle`. `ending`:
     /// whether the connection ends as soon as it stands between two requests.
-    pub(crate) fn insert_moved(&mut self, idle: IdleState, since_ms: u64, ending: bool) -> usize {
+    pub fn insert_moved(&mut self, idle: IdleState, since_ms: u64, ending: bool) -> usize {
         self.counts[idle as usize] += 1;
         self.all.insert(ConnectionEntry { idle, since_ms, ending, ..ConnectionEntry::default() })
     }
 
     /// The number of connections.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.all.len()
     }
 
     /// Sets the state of a connection.
-    pub(crate) fn set_idle(&mut self, number: usize, idle: IdleState, now_ms: u64) {
+    pub fn set_idle(&mut self, number: usize, idle: IdleState, now_ms: u64) {
         let entry = &mut self.all[number];
         let before = mem::replace(&mut entry.idle, idle);
         let was_told = mem::replace(&mut entry.gives_way, false);
@@ -149,7 +149,7 @@ impl Connections {
     }
 
     /// Notes that the client of a connection has made progress in its state.
-    pub(crate) fn progress(&mut self, number: usize, now_ms: u64) {
+    pub fn progress(&mut self, number: usize, now_ms: u64) {
         let entry = &mut self.all[number];
         entry.since_ms = now_ms;
         if mem::replace(&mut entry.gives_way, false) {
@@ -158,12 +158,12 @@ impl Connections {
     }
 
     /// Whether another connection wants the place of this one. Wakes `waker` when that changes.
-    pub(crate) fn gives_way(&mut self, number: usize, waker: &Waker) -> bool {
+    pub fn gives_way(&mut self, number: usize, waker: &Waker) -> bool {
         self.entry(number, waker).gives_way
     }
 
     /// Whether the connection ends between two requests. Wakes `waker` when that changes.
-    pub(crate) fn is_ending(&mut self, number: usize, waker: &Waker) -> bool {
+    pub fn is_ending(&mut self, number: usize, waker: &Waker) -> bool {
         let entry = self.entry(number, waker);
         entry.ending || entry.gives_way
     }
@@ -178,14 +178,14 @@ impl Connections {
     }
 
     /// Registers an accepting task that waits for room.
-    pub(crate) fn wait(&mut self, waker: &Waker) {
+    pub fn wait(&mut self, waker: &Waker) {
         if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
             self.waiting.push(waker.clone());
         }
     }
 
     /// Wakes the accepting tasks that wait for room.
-    pub(crate) fn wake_waiting(&mut self) {
+    pub fn wake_waiting(&mut self) {
         for accepting in mem::take(&mut self.waiting) {
             accepting.wake();
         }
@@ -194,7 +194,7 @@ impl Connections {
     /// A look of the drain: tells the connections that wait between requests to end, and those that
     /// stayed silent for [`SILENT_LOOKS`]. Each connection knows itself whether its last answer is
     /// still in flight. Returns the number of all remaining connections.
-    pub(crate) fn end_idle(&mut self) -> usize {
+    pub fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {
             let ends = entry.ends_at_look();
             if let Some(waker) = &entry.waker
@@ -209,12 +209,12 @@ impl Connections {
     }
 
     /// Whether a connection may give way now.
-    pub(crate) fn has_idle(&self, now_ms: u64) -> bool {
+    pub fn has_idle(&self, now_ms: u64) -> bool {
         self.find(now_ms).is_some()
     }
 
     /// Tells a connection to give way. Returns whether a connection may give way.
-    pub(crate) fn end_one(&mut self, now_ms: u64) -> bool {
+    pub fn end_one(&mut self, now_ms: u64) -> bool {
         let Some(number) = self.find(now_ms) else { return false };
         self.hand = number;
         let entry = &mut self.all[number];
@@ -267,7 +267,7 @@ mod tests {
             connections.remove(expected);
         }
         assert!(!connections.end_one(u64::MAX), "the server works for the last one");
-        assert_eq!(connections.len(), 1);
+        assert_eq!(connections.count(), 1);
     }
 
     /// A stalled machine had 32 new connections whose clients had not run yet, and the drain reset

@@ -28,30 +28,43 @@ use vermeil_routing::{
 use vermeil_settings::{BusyPoll, LoadReport};
 use vermeil_work::compress::Compressor;
 
-pub(crate) struct Server {
-    pub(crate) sites: Arc<OpenSites>,
-    pub(crate) limits: ConnectionLimits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) connections_max: usize,
-    pub(crate) wait_max: Duration,
-    pub(crate) clients: ClientRules,
-    pub(crate) busy_poll: BusyPoll,
-    pub(crate) notices: Arc<Notices>,
-    pub(crate) balancing: Arc<Balancing>,
+/// The state that all cores of a server share. A reload makes another.
+pub struct Server {
+    /// The open folders.
+    pub sites: Arc<OpenSites>,
+    /// The bounds of requests.
+    pub limits: ConnectionLimits,
+    /// The times of clients.
+    pub timeouts: Timeouts,
+    /// Bound of the connections of one core.
+    pub connections_max: usize,
+    /// How long connections may wait to be accepted.
+    pub wait_max: Duration,
+    /// The state about clients.
+    pub clients: ClientRules,
+    /// Whether cores poll their network card while their load is high.
+    pub busy_poll: BusyPoll,
+    /// The notices to the operator.
+    pub notices: Arc<Notices>,
+    /// How cores share the connections.
+    pub balancing: Arc<Balancing>,
     load_report: LoadReport,
     /// Set once a listener speaks TLS.
-    pub(crate) tls: Option<Arc<ServerTls>>,
+    pub tls: Option<Arc<ServerTls>>,
     life: Arc<ServerLife>,
 }
 
 /// What the server knows about clients, beside the rules of hosts.
 #[derive(Clone)]
-pub(crate) struct ClientRules {
-    pub(crate) bound: ClientBound,
-    pub(crate) rates: Arc<RateTable>,
-    pub(crate) passwords: Arc<Passwords>,
+pub struct ClientRules {
+    /// The bounds of one client address.
+    pub bound: ClientBound,
+    /// The rates of requests.
+    pub rates: Arc<RateTable>,
+    /// The passwords that were checked a while ago.
+    pub passwords: Arc<Passwords>,
     /// The requests in progress that a rule bounds.
-    pub(crate) in_progress: Arc<KeyedCounts>,
+    pub in_progress: Arc<KeyedCounts>,
 }
 
 impl ClientRules {
@@ -71,7 +84,7 @@ impl ClientRules {
 }
 
 /// The source of the status that the server answers as a page.
-pub(crate) trait StatusPage: Send + Sync {
+pub trait StatusPage: Send + Sync {
     /// The status for a page. `None` while another request collects the status.
     fn status_for_page(&self, form: StatusForm) -> Option<Bytes>;
 }
@@ -94,7 +107,7 @@ struct ServerLife {
 
 /// One core's counters, written by that core.
 #[derive(Default)]
-pub(crate) struct ServerCounters {
+pub struct ServerCounters {
     requests: AtomicU64,
     cut: AtomicU64,
     unfinished: AtomicU64,
@@ -104,7 +117,7 @@ pub(crate) struct ServerCounters {
 
 /// Totals over the life of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Requests that were answered, or whose answer was cut off.
     pub requests: u64,
     /// Answers cut off because their file changed during sending.
@@ -114,7 +127,8 @@ pub(crate) struct Totals {
 }
 
 impl Server {
-    pub(crate) fn new(
+    /// The state at the start.
+    pub fn new(
         sites: Arc<OpenSites>,
         options: &ServeOptions,
         connections_max: usize,
@@ -148,12 +162,7 @@ impl Server {
     }
 
     /// The same server with another configuration.
-    pub(crate) fn with(
-        &self,
-        options: &ServeOptions,
-        connections_max: usize,
-        tls: Option<Arc<ServerTls>>,
-    ) -> Self {
+    pub fn with(&self, options: &ServeOptions, connections_max: usize, tls: Option<Arc<ServerTls>>) -> Self {
         self.life.compressor.set_options(options.compression);
         Self {
             tls,
@@ -173,81 +182,86 @@ impl Server {
 
     /// The compression of answers.
     #[inline]
-    pub(crate) fn compressor(&self) -> &Arc<Compressor> {
+    pub fn compressor(&self) -> &Arc<Compressor> {
         &self.life.compressor
     }
 
     /// The measured load.
-    pub(crate) fn load(&self) -> &LoadBoard {
+    pub fn load(&self) -> &LoadBoard {
         &self.life.load
     }
 
     /// The field line that reports the load to balancers, if wanted.
-    pub(crate) fn load_line(&self) -> Vec<u8> {
+    pub fn load_line(&self) -> Vec<u8> {
         self.life.load.line(self.load_report)
     }
 
     /// Tells balancers from now on to send no more clients.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.life.leaving.store(true, Ordering::Release);
     }
 
     /// Whether the server is about to drain, or drains.
-    pub(crate) fn is_leaving(&self) -> bool {
+    pub fn is_leaving(&self) -> bool {
         self.life.leaving.load(Ordering::Acquire)
     }
 
     /// The number of cores.
-    pub(crate) fn cores(&self) -> usize {
+    pub fn cores(&self) -> usize {
         self.life.counters.len()
     }
 
     /// Makes the status available for pages.
-    pub(crate) fn watched_by(&self, running: Weak<dyn StatusPage>) {
+    pub fn watched_by(&self, running: Weak<dyn StatusPage>) {
         // Set once; a second call would change nothing.
         let _ = self.life.running.set(running);
     }
 
     /// The source of the status. `None` if the server has just started or is ending.
-    pub(crate) fn running(&self) -> Option<Arc<dyn StatusPage>> {
+    pub fn running(&self) -> Option<Arc<dyn StatusPage>> {
         self.life.running.get()?.upgrade()
     }
 
     /// Another server has taken over.
-    pub(crate) fn hand_over(&self) {
+    pub fn hand_over(&self) {
         self.life.handed_over.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_handed_over(&self) -> bool {
+    /// Whether another server has taken over.
+    pub fn is_handed_over(&self) -> bool {
         self.life.handed_over.load(Ordering::Acquire)
     }
 
     /// From now on every answer is its connection's last.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         self.life.draining.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
+    /// Whether every answer is its connection's last.
+    pub fn is_draining(&self) -> bool {
         self.life.draining.load(Ordering::Acquire)
     }
 
     /// Notes whether the calling core has drained. Returns whether every core has: until then a
     /// connection may still move to the calling core.
-    pub(crate) fn note_drained(&self, drained: bool) -> bool {
+    pub fn note_drained(&self, drained: bool) -> bool {
         let core = vermeil::core_index().expect("a core drains itself");
         self.life.counters[core.0 as usize].drained.store(drained, Ordering::Release);
         self.life.counters.iter().all(|counters| counters.drained.load(Ordering::Acquire))
     }
 
-    pub(crate) fn count_request(&self) {
+    /// Counts a request of the calling core.
+    pub fn count_request(&self) {
         self.count(|counters| &counters.requests);
     }
 
-    pub(crate) fn count_cut(&self) {
+    /// Counts an answer of the calling core that was cut off.
+    pub fn count_cut(&self) {
         self.count(|counters| &counters.cut);
     }
 
-    pub(crate) fn count_unfinished(&self) {
+    /// Counts a connection of the calling core that the stop closed early.
+    pub fn count_unfinished(&self) {
         self.count(|counters| &counters.unfinished);
     }
 
@@ -259,11 +273,12 @@ impl Server {
     }
 
     /// Requests counted on one core, by its index.
-    pub(crate) fn requests_of(&self, core: usize) -> u64 {
+    pub fn requests_of(&self, core: usize) -> u64 {
         self.life.counters[core].requests.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// The totals of all cores.
+    pub fn totals(&self) -> Totals {
         let sum = |of: fn(&ServerCounters) -> &AtomicU64| {
             self.life.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
         };
@@ -274,7 +289,8 @@ impl Server {
         }
     }
 
-    pub(crate) fn say_full(&self) {
+    /// Logs that a core has reached its bound of connections.
+    pub fn say_full(&self) {
         self.notices.say(
             NoticeKind::ConnectionsFull,
             format_args!(
@@ -286,7 +302,7 @@ impl Server {
 
     /// Counts a connection from `addr`. If the client holds `connections_max` connections already,
     /// returns `None` and logs a notice.
-    pub(crate) fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
+    pub fn visit(&self, addr: IpAddr, connections_max: usize) -> Option<Visit> {
         let visit = Visit::new(&self.life.clients, addr, self.clients.bound, connections_max);
         if visit.is_none() {
             let addr = addr.to_canonical();

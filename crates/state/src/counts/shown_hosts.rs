@@ -5,7 +5,7 @@
 //! of the busiest leaves the sum of the others. Therefore each count that was shown stays at its
 //! maximum. Tested below.
 
-use crate::counts::{CountsSnapshot, HostCounts};
+use super::{CountsSnapshot, HostCounts};
 use foldhash::fast::RandomState;
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +15,7 @@ const REMEMBERED_HOSTS_MAX: usize = 4096;
 
 /// The highest counts that were shown.
 #[derive(Default)]
-pub(super) struct ShownHosts {
+pub struct ShownHosts {
     hosts: HashMap<Arc<str>, HostCounts, RandomState>,
     others: HostCounts,
 }
@@ -23,7 +23,7 @@ pub(super) struct ShownHosts {
 impl ShownHosts {
     /// The counts to show: of the `max` busiest hosts, and of the others. No count is lower than
     /// in an earlier result.
-    pub(super) fn show(&mut self, mut counts: CountsSnapshot, max: usize) -> CountsSnapshot {
+    pub fn show(&mut self, mut counts: CountsSnapshot, max: usize) -> CountsSnapshot {
         let is_full = self.hosts.len() >= REMEMBERED_HOSTS_MAX;
         let mut hosts = self.hosts.clone();
         for (name, now) in std::mem::take(&mut counts.hosts) {

@@ -6,7 +6,7 @@
 
 mod workers;
 
-pub(crate) use workers::StepFailure;
+pub use workers::StepFailure;
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use vermeil_tls::{
 use workers::HandshakeWorkers;
 
 /// HTTPS of a server.
-pub(crate) struct ServerTls {
+pub struct ServerTls {
     options: TlsOptions,
     certificates: Arc<CertificateStore>,
     life: Arc<TlsLife>,
@@ -43,7 +43,7 @@ struct TlsLife {
 
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeEnded {
+pub enum HandshakeEnded {
     /// With a key exchange and a signature.
     Full,
     /// With the secrets of an earlier session.
@@ -68,23 +68,28 @@ struct HandshakeCounters {
 
 /// The counters and the present state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TlsSnapshot {
-    pub(crate) full: u64,
-    pub(crate) resumed: u64,
-    pub(crate) failed: u64,
-    pub(crate) refused: u64,
-    pub(crate) plain: u64,
+pub struct TlsSnapshot {
+    /// Handshakes with a key exchange and a signature.
+    pub full: u64,
+    /// Handshakes with the secrets of an earlier session.
+    pub resumed: u64,
+    /// Handshakes that failed.
+    pub failed: u64,
+    /// Connections closed, because too many handshakes waited.
+    pub refused: u64,
+    /// Requests without TLS.
+    pub plain: u64,
     /// Handshakes that wait for a core.
-    pub(crate) waiting: u64,
+    pub waiting: u64,
     /// Hosts whose certificates are in memory.
-    pub(crate) hosts: u64,
+    pub hosts: u64,
     /// How often certificates were loaded.
-    pub(crate) loads: u64,
+    pub loads: u64,
 }
 
 impl ServerTls {
     /// HTTPS at the start, if a listener speaks TLS.
-    pub(crate) fn of_start(
+    pub fn of_start(
         options: &ServeOptions,
         tickets: Arc<Tickets>,
         keys: Option<KeyReader>,
@@ -94,7 +99,7 @@ impl ServerTls {
     }
 
     /// HTTPS after a reload.
-    pub(crate) fn of_reload(
+    pub fn of_reload(
         before: Option<&Arc<Self>>,
         options: &ServeOptions,
         tickets: &Arc<Tickets>,
@@ -103,26 +108,6 @@ impl ServerTls {
         match before {
             Some(before) => Some(Arc::new(before.with(&options.tls, Instant::now()))),
             None => Self::of_start(options, tickets.clone(), None, handle),
-        }
-    }
-
-    /// The reasons why HTTPS of a new configuration cannot be served, a line each.
-    pub(crate) fn troubles(
-        before: Option<&Arc<Self>>,
-        options: &ServeOptions,
-        tickets: &Arc<Tickets>,
-        handle: &Handle,
-    ) -> Vec<String> {
-        match before {
-            Some(before) => {
-                vermeil_check::troubles_of_first(&options.hosts, |host| before.certificates.check(host))
-            }
-            None => match Self::of_start(options, tickets.clone(), None, handle) {
-                Some(new) => {
-                    vermeil_check::troubles_of_first(&options.hosts, |host| new.certificates.check(host))
-                }
-                None => Vec::new(),
-            },
         }
     }
 
@@ -158,17 +143,17 @@ impl ServerTls {
 
     /// Whether clients speak TLS at a listener, given as configured.
     #[inline]
-    pub(crate) fn is_spoken_at(&self, addr: ListenAddr) -> bool {
+    pub fn is_spoken_at(&self, addr: ListenAddr) -> bool {
         self.options.listen.contains(&addr)
     }
 
     /// The certificates of all hosts.
-    pub(crate) fn certificates(&self) -> &Arc<CertificateStore> {
+    pub fn certificates(&self) -> &Arc<CertificateStore> {
         &self.certificates
     }
 
     /// Answers a client on any core.
-    pub(crate) async fn answer(
+    pub async fn answer(
         &self,
         greeting: ClientGreeting,
         config: HostTlsConfig,
@@ -177,7 +162,7 @@ impl ServerTls {
     }
 
     /// Counts a handshake.
-    pub(crate) fn count(&self, ended: HandshakeEnded) {
+    pub fn count(&self, ended: HandshakeEnded) {
         let HandshakeCounters { full, resumed, failed, refused, plain } = &self.life.counters;
         let counter = match ended {
             HandshakeEnded::Full => full,
@@ -190,7 +175,7 @@ impl ServerTls {
     }
 
     /// The state for the status.
-    pub(crate) fn snapshot(&self) -> TlsSnapshot {
+    pub fn snapshot(&self) -> TlsSnapshot {
         let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let HandshakeCounters { full, resumed, failed, refused, plain } = &self.life.counters;
         let (hosts, loads) = self.certificates.counts();

@@ -10,7 +10,7 @@ use vermeil_settings::LoadReport;
 /// The last measurement. A single thread writes the numbers and all cores read them. Relaxed,
 /// because each number stands alone.
 #[derive(Debug)]
-pub(crate) struct LoadBoard {
+pub struct LoadBoard {
     cpu_per_mille: AtomicU32,
     pending_per_mille: AtomicU32,
     requests_per_s: AtomicU32,
@@ -19,14 +19,15 @@ pub(crate) struct LoadBoard {
 
 /// A measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct LoadMeasurement {
+pub struct LoadMeasurement {
     /// The part of the time that a core ran or waited for the cpu, averaged over all cores, or the
     /// used part of the bounded cpu time, if that is more.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
     /// The same, or the demand for PHP as a part of the number of children, if that is more. Above
     /// 1 if requests wait.
-    pub(crate) pending: f64,
-    pub(crate) requests_per_s: f64,
+    pub pending: f64,
+    /// Requests per second.
+    pub requests_per_s: f64,
 }
 
 impl Default for LoadBoard {
@@ -38,7 +39,8 @@ impl Default for LoadBoard {
 }
 
 impl LoadBoard {
-    pub(crate) fn set(&self, load: LoadMeasurement, weight: u32) {
+    /// Sets the measured load, and the weight in hundredths.
+    pub fn set(&self, load: LoadMeasurement, weight: u32) {
         let per_mille = |part: f64| (part * 1000.0).round().clamp(0.0, 1e9) as u32;
         self.cpu_per_mille.store(per_mille(load.cpu), Ordering::Relaxed);
         self.pending_per_mille.store(per_mille(load.pending), Ordering::Relaxed);
@@ -56,12 +58,12 @@ impl LoadBoard {
     }
 
     /// In hundredths of the weight that the balancer gives.
-    pub(crate) fn weight(&self) -> u32 {
+    pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
     /// A line for the head of an answer, with the line end. Empty without a report.
-    pub(crate) fn line(&self, report: LoadReport) -> Vec<u8> {
+    pub fn line(&self, report: LoadReport) -> Vec<u8> {
         orca::line(report, self.load())
     }
 }
