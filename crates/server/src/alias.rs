@@ -3,10 +3,9 @@
 //! The path in the folder is the path behind the route's prefix. Programs do not run there, and
 //! their text is never sent. Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
 
-use crate::{
+use crate::{calls, connection::Connection};
+use vermeil_answer::{
     answer::{self, Answer},
-    calls,
-    connection::Connection,
     pages::busy,
 };
 use vermeil_exchange::{AnswerHead, Lost};

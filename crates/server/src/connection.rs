@@ -11,10 +11,7 @@ mod parking;
 mod under_way;
 mod write_timeout;
 
-use crate::{
-    client_stream::{ClientStream, ENCRYPTED_AT_ONCE},
-    pages::page,
-};
+use crate::client_stream::{ClientStream, ENCRYPTED_AT_ONCE};
 use bytes::Bytes;
 use half_closed::HalfClosed;
 pub(crate) use origin::ClientOrigin;
@@ -31,6 +28,7 @@ use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
+use vermeil_answer::pages::page;
 use vermeil_exchange::{AnswerHead, ContentStep, Lost, Visitor};
 use vermeil_files::OpenFile;
 use vermeil_http::{Conversation, ConversationEvent, Status, gateway::ClientLink, response::Persistence};

@@ -12,18 +12,20 @@ mod compression;
 
 use crate::{
     alias,
-    answer::{
-        self, Answer, BodySegment, Deferred, ErrorPageCall, FolderOpen, ListingTask, RewrittenTarget, Slow,
-    },
     calls::{self, CallOutcome},
     connection::Connection,
-    pages::busy,
     try_files,
 };
 use bytes::Bytes;
 use clients::ProgressPermits;
 use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
+use vermeil_answer::{
+    answer::{
+        self, Answer, BodySegment, Deferred, ErrorPageCall, FolderOpen, ListingTask, RewrittenTarget, Slow,
+    },
+    pages::busy,
+};
 use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
 use vermeil_gateway::{EndedAnswer, encoded, note_file, programs::GatewayRequest};

@@ -1,6 +1,6 @@
 //! The web server: connections, answers, start.
 //!
-//! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → `answer`
+//! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → [`vermeil_answer`]
 //! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
 //! `connection` receives and sends. An answer that has to wait goes through `deferred`, and a
 //! request for a program through `calls`. The state of a core, and the state that all cores share,
@@ -13,7 +13,6 @@
 mod accept;
 mod admission;
 mod alias;
-mod answer;
 mod calls;
 mod client_stream;
 mod close;
@@ -24,10 +23,8 @@ mod deferred;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handshake;
-mod https;
 mod measuring;
 mod obeying;
-mod pages;
 mod reload;
 mod request_loop;
 mod serve;

@@ -12,17 +12,19 @@
 //! through the binary on both drivers (`crates/cli/tests`).
 
 use crate::{
-    answer::{self, Answer, Slow},
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection, Farewell},
     deferred,
-    pages::{busy, refuse},
 };
 use bytes::Bytes;
 use vermeil::More;
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
+use vermeil_answer::{
+    answer::{self, Answer, Slow},
+    pages::{busy, refuse},
+};
 use vermeil_exchange::{AnswerHead, Lost, Visitor};
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
 use vermeil_state::{

@@ -7,13 +7,12 @@
 //! has another action, is passed over.
 //! Tested through the binary (`crates/cli/tests/e2e/try_files.rs`).
 
-use crate::{
+use crate::{calls, connection::Connection};
+use std::sync::Arc;
+use vermeil_answer::{
     answer::{self, Answer},
-    calls,
-    connection::Connection,
     pages::busy,
 };
-use std::sync::Arc;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_gateway::encoded;

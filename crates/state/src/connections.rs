@@ -110,13 +110,13 @@ impl ConnectionEntry {
 
 impl Connections {
     /// Takes a place and returns its number.
-    pub fn insert(&mut self) -> usize {
+    pub(crate) fn insert(&mut self) -> usize {
         self.counts[IdleState::No as usize] += 1;
         self.all.insert(ConnectionEntry::default())
     }
 
     /// Gives a place back.
-    pub fn remove(&mut self, number: usize) {
+    pub(crate) fn remove(&mut self, number: usize) {
         let entry = self.all.remove(number);
         self.counts[entry.idle as usize] -= 1;
         self.wake_waiting();
@@ -124,7 +124,7 @@ impl Connections {
 
     /// Takes a place for a connection that comes from another core in the state `idle`. `ending`:
     /// whether the connection ends as soon as it stands between two requests.
-    pub fn insert_moved(&mut self, idle: IdleState, since_ms: u64, ending: bool) -> usize {
+    pub(crate) fn insert_moved(&mut self, idle: IdleState, since_ms: u64, ending: bool) -> usize {
         self.counts[idle as usize] += 1;
         self.all.insert(ConnectionEntry { idle, since_ms, ending, ..ConnectionEntry::default() })
     }
@@ -135,7 +135,7 @@ impl Connections {
     }
 
     /// Sets the state of a connection.
-    pub fn set_idle(&mut self, number: usize, idle: IdleState, now_ms: u64) {
+    pub(crate) fn set_idle(&mut self, number: usize, idle: IdleState, now_ms: u64) {
         let entry = &mut self.all[number];
         let before = mem::replace(&mut entry.idle, idle);
         let was_told = mem::replace(&mut entry.gives_way, false);
@@ -149,7 +149,7 @@ impl Connections {
     }
 
     /// Notes that the client of a connection has made progress in its state.
-    pub fn progress(&mut self, number: usize, now_ms: u64) {
+    pub(crate) fn progress(&mut self, number: usize, now_ms: u64) {
         let entry = &mut self.all[number];
         entry.since_ms = now_ms;
         if mem::replace(&mut entry.gives_way, false) {
@@ -158,12 +158,12 @@ impl Connections {
     }
 
     /// Whether another connection wants the place of this one. Wakes `waker` when that changes.
-    pub fn gives_way(&mut self, number: usize, waker: &Waker) -> bool {
+    pub(crate) fn gives_way(&mut self, number: usize, waker: &Waker) -> bool {
         self.entry(number, waker).gives_way
     }
 
     /// Whether the connection ends between two requests. Wakes `waker` when that changes.
-    pub fn is_ending(&mut self, number: usize, waker: &Waker) -> bool {
+    pub(crate) fn is_ending(&mut self, number: usize, waker: &Waker) -> bool {
         let entry = self.entry(number, waker);
         entry.ending || entry.gives_way
     }
@@ -178,7 +178,7 @@ impl Connections {
     }
 
     /// Registers an accepting task that waits for room.
-    pub fn wait(&mut self, waker: &Waker) {
+    pub(crate) fn wait(&mut self, waker: &Waker) {
         if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
             self.waiting.push(waker.clone());
         }
@@ -209,12 +209,12 @@ impl Connections {
     }
 
     /// Whether a connection may give way now.
-    pub fn has_idle(&self, now_ms: u64) -> bool {
+    pub(crate) fn has_idle(&self, now_ms: u64) -> bool {
         self.find(now_ms).is_some()
     }
 
     /// Tells a connection to give way. Returns whether a connection may give way.
-    pub fn end_one(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn end_one(&mut self, now_ms: u64) -> bool {
         let Some(number) = self.find(now_ms) else { return false };
         self.hand = number;
         let entry = &mut self.all[number];

@@ -187,7 +187,7 @@ impl RequestCounts {
     /// The host of a request, if known. A request that began before a reload may have an id of the
     /// former table.
     #[inline]
-    pub fn host_of(&self, start: RequestStart) -> Option<HostId> {
+    pub(crate) fn host_of(&self, start: RequestStart) -> Option<HostId> {
         start.host.filter(|host| host.reloads == self.reloads).map(|host| host.host)
     }
 
@@ -235,7 +235,7 @@ impl AnswerCounts {
     }
 
     /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
         self.durations.add(&other.durations);
         self.body_bytes += other.body_bytes;
@@ -252,14 +252,14 @@ impl HostCounts {
     }
 
     /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
         self.body_bytes += other.body_bytes;
     }
 
     /// Raises each count to the count of `other`, if that is higher.
-    pub fn raise(&mut self, other: &Self) {
+    pub(crate) fn raise(&mut self, other: &Self) {
         self.requests = self.requests.max(other.requests);
         self.errors = self.errors.max(other.errors);
         self.body_bytes = self.body_bytes.max(other.body_bytes);
@@ -338,7 +338,7 @@ impl CountsSnapshot {
 
     /// The counts of the `max` busiest hosts, the busiest first. The other hosts are added to
     /// [`others`](Self::others).
-    pub fn keep_busiest(&mut self, max: usize) {
+    pub(crate) fn keep_busiest(&mut self, max: usize) {
         self.hosts
             .sort_unstable_by(|(a_name, a), (b_name, b)| (b.requests, a_name).cmp(&(a.requests, b_name)));
         for (_, counts) in self.hosts.drain(max.min(self.hosts.len())..) {

@@ -107,7 +107,7 @@ struct ServerLife {
 
 /// One core's counters, written by that core.
 #[derive(Default)]
-pub struct ServerCounters {
+pub(crate) struct ServerCounters {
     requests: AtomicU64,
     cut: AtomicU64,
     unfinished: AtomicU64,
@@ -261,7 +261,7 @@ impl Server {
     }
 
     /// Counts a connection of the calling core that the stop closed early.
-    pub fn count_unfinished(&self) {
+    pub(crate) fn count_unfinished(&self) {
         self.count(|counters| &counters.unfinished);
     }
 
@@ -290,7 +290,7 @@ impl Server {
     }
 
     /// Logs that a core has reached its bound of connections.
-    pub fn say_full(&self) {
+    pub(crate) fn say_full(&self) {
         self.notices.say(
             NoticeKind::ConnectionsFull,
             format_args!(

@@ -6,10 +6,10 @@
 //! which waits for the rest (`request_loop.rs`, `close.rs`). Tested below, and by `cargo xtask
 //! bench overload`.
 
-use crate::pages::{RETRY_AFTER, busy, finish};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_address::Client;
+use vermeil_answer::pages::{RETRY_AFTER, busy, finish};
 use vermeil_exchange::AnswerHead;
 use vermeil_files::SERVER;
 use vermeil_http::{

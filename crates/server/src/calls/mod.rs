@@ -6,12 +6,12 @@
 mod route;
 mod sendfile;
 
-use crate::{
+use crate::connection::Connection;
+pub(crate) use route::{look_up, site};
+use vermeil_answer::{
     answer::{self, Answer},
-    connection::Connection,
     pages::RETRY_AFTER,
 };
-pub(crate) use route::{look_up, site};
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_gateway::{
     Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed, cgi, php,

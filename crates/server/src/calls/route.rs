@@ -5,14 +5,14 @@
 //! (`crates/files/src/programs.rs`). Leaves out which requests may be for programs
 //! ([`GatewayRequest`]).
 
-use crate::{
-    answer::{self, Answer, Deferred},
-    connection::Connection,
-    pages::RETRY_AFTER,
-};
+use crate::connection::Connection;
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
+use vermeil_answer::{
+    answer::{self, Answer, Deferred},
+    pages::RETRY_AFTER,
+};
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError};
 use vermeil_gateway::{

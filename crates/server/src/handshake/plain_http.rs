@@ -4,12 +4,12 @@ use crate::{
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection},
-    pages::detailed_page,
 };
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
+use vermeil_answer::pages::detailed_page;
 use vermeil_exchange::AnswerHead;
 use vermeil_http::Status;
 use vermeil_state::{

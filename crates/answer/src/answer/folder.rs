@@ -84,7 +84,7 @@ fn unopened(
 
 /// Answers `request`, whose path has been resolved to `entry` in a folder that stays closed. The
 /// folder is opened if the entry is missing, because then only an open folder can answer.
-pub(crate) fn by_unopened_folder(
+pub fn by_unopened_folder(
     local: &mut CoreContext,
     request: &Request<'_>,
     entry: Option<Entry>,

@@ -24,10 +24,11 @@ use vermeil_work::compress::{CodedContent, CoderPlan};
 const VARY: &[u8] = b"Vary: Accept-Encoding\r\n";
 
 /// A file whose content must be compressed first.
-pub(crate) struct FileToCompress {
+pub struct FileToCompress {
     /// Keeps the file open.
-    pub(crate) handle: EntryHandle,
-    pub(crate) plan: CoderPlan,
+    pub handle: EntryHandle,
+    /// The plan of the compression.
+    pub plan: CoderPlan,
 }
 
 /// How the rules treat a file for a request.
@@ -139,7 +140,7 @@ fn vary(variant: &Variant) -> &'static [u8] {
 
 /// Answers `request` for the file of `job`, whose content was compressed; with the file as it is if
 /// `content` is `None`.
-pub(crate) fn by_coded_content(
+pub fn by_coded_content(
     local: &mut CoreContext,
     request: &Request<'_>,
     job: &FileToCompress,
@@ -159,7 +160,7 @@ pub(crate) fn by_coded_content(
 
 /// Answers `request` for `file`, which a program sends. The program's fields are added to the head,
 /// so the head cannot wait, and the file is not compressed.
-pub(crate) fn file_of_program(
+pub fn file_of_program(
     local: &mut CoreContext,
     request: &Request<'_>,
     file: &FileEntry,

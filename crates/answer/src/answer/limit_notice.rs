@@ -8,11 +8,11 @@ use vermeil_log::NoticeKind;
 use vermeil_state::core_context::{self, CoreContext};
 
 /// Bytes of a request line that a notice quotes, before the reason.
-pub(crate) const SAID_BYTES_MAX: usize = 300;
+pub const SAID_BYTES_MAX: usize = 300;
 
 /// Logs which limit a request has reached, and the setting that changes the limit. `received` is
 /// the request, or the part of it that has come.
-pub(crate) fn say_limit(local: &mut CoreContext, rejection: Rejection, received: &[u8]) {
+pub fn say_limit(local: &mut CoreContext, rejection: Rejection, received: &[u8]) {
     let limits = &local.server.limits;
     // Programs may be allowed larger content, and that bound then applies to all requests.
     let is_of_programs = programs::with(|programs| programs.answering.options.content_bytes)

@@ -14,21 +14,23 @@ use vermeil_routing::hosts::{Action, Met};
 use vermeil_state::core_context::CoreContext;
 
 /// The target that takes the place of a request's target.
-pub(crate) struct RewrittenTarget {
+pub struct RewrittenTarget {
     /// Path and query, encoded.
-    pub(crate) target: Vec<u8>,
+    pub target: Vec<u8>,
     /// The first route to try.
-    pub(crate) routes_from: u32,
+    pub routes_from: u32,
 }
 
 /// An error that a page of the host answers.
-pub(crate) struct ErrorPageCall {
-    pub(crate) status: Status,
+pub struct ErrorPageCall {
+    /// The status of the error.
+    pub status: Status,
     /// Further field lines of the answer.
-    pub(crate) lines: Vec<u8>,
-    pub(crate) host: Met,
+    pub lines: Vec<u8>,
+    /// The host of the page.
+    pub host: Met,
     /// The path of the page, decoded.
-    pub(crate) path: Box<str>,
+    pub path: Box<str>,
 }
 
 /// Answers with the text of a route, or with the page of its status.
@@ -64,7 +66,7 @@ pub(super) fn error_page(local: &CoreContext, status: Status, head: AnswerHead) 
 
 /// Answers an error with the file that `handle` names, or with the server's page if `handle` names
 /// no file.
-pub(crate) fn by_error_page(
+pub fn by_error_page(
     local: &mut CoreContext,
     request: &Request<'_>,
     handle: Option<&EntryHandle>,

@@ -2,7 +2,7 @@
 //!
 //! Appends heads and small bodies to the output. An answer that must wait is handed back as `Slow`.
 //! Chooses the representation, the conditions, the ranges and the redirects. Leaves out resolving
-//! paths (`vermeil-files`) and sending (`deferred.rs`). The verdicts are tested in `vermeil-http`,
+//! paths (`vermeil-files`) and sending (the server). The verdicts are tested in `vermeil-http`,
 //! the answers through the binary.
 
 mod by_rules;
@@ -11,11 +11,11 @@ mod folder;
 mod gate;
 mod limit_notice;
 
-pub(crate) use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
-pub(crate) use coded::{FileToCompress, by_coded_content, file_of_program};
-pub(crate) use folder::by_unopened_folder;
-pub(crate) use gate::{Challenge, ProgressEntry, RateWait, check_other};
-pub(crate) use limit_notice::{SAID_BYTES_MAX, say_limit};
+pub use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+pub use coded::{FileToCompress, by_coded_content, file_of_program};
+pub use folder::by_unopened_folder;
+pub use gate::{Challenge, ProgressEntry, RateWait, check_other};
+pub use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
 use folder::{files, tried};
@@ -54,7 +54,7 @@ const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
 /// An answer, or the part that could be given at once. The head is in the output, unless the path
 /// is slow to resolve.
-pub(crate) enum Answer {
+pub enum Answer {
     /// The whole answer is in the output.
     Ready(Sent),
     /// These bytes follow the output.
@@ -64,7 +64,7 @@ pub(crate) enum Answer {
 }
 
 /// The event that an answer waits for.
-pub(crate) enum Deferred {
+pub enum Deferred {
     /// The folder of the host must be opened where waiting is allowed.
     Open(FolderOpen),
     /// The path must be resolved where waiting is allowed.
@@ -99,31 +99,38 @@ pub(crate) enum Deferred {
         handle: EntryHandle,
         /// The representation to send.
         coding: Choice,
+        /// The pieces, in order.
         pieces: Vec<BodySegment>,
+        /// The part of the answer for the log, if the client takes all.
         sent: Sent,
     },
 }
 
 /// A piece of a body.
-pub(crate) enum BodySegment {
+pub enum BodySegment {
+    /// Bytes in memory.
     Bytes(Vec<u8>),
     /// A range of the file's content.
     Range(ByteRange),
 }
 
 /// A request whose answer waits.
-pub(crate) struct Slow {
-    pub(crate) what: Deferred,
+pub struct Slow {
+    /// The event that the answer waits for.
+    pub what: Deferred,
     /// The request's head as received, kept because its buffer is reused.
-    pub(crate) request: Vec<u8>,
-    pub(crate) head: AnswerHead,
+    pub request: Vec<u8>,
+    /// The parts of the request that decide the head.
+    pub head: AnswerHead,
     /// The rules that `head` names.
-    pub(crate) rules: HeldAnswerRules,
-    pub(crate) start: RequestStart,
+    pub rules: HeldAnswerRules,
+    /// The start of the request.
+    pub start: RequestStart,
 }
 
 impl Slow {
-    pub(crate) fn new(
+    /// Keeps `request`, and the rules of its answer.
+    pub fn new(
         local: &CoreContext,
         what: Deferred,
         request: &[u8],
@@ -137,7 +144,7 @@ impl Slow {
 }
 
 /// Answers `request`. Sets the rules of `head`.
-pub(crate) fn answer(
+pub fn answer(
     local: &mut CoreContext,
     request: &Request<'_>,
     head: &mut AnswerHead,
@@ -184,7 +191,7 @@ pub(crate) fn answer(
 
 /// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a
 /// folder may be a program.
-pub(crate) fn found(
+pub fn found(
     local: &mut CoreContext,
     host: HostId,
     site: &Arc<Site>,
@@ -206,7 +213,7 @@ pub(crate) fn found(
 
 /// Answers `request` for a folder whose index page is the program `script`, like a request for
 /// `script`.
-pub(crate) fn index_program(
+pub fn index_program(
     local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
@@ -235,7 +242,7 @@ pub(crate) fn index_program(
 }
 
 /// Answers `request`, whose path has been resolved to `handle` in `site` and is not for a program.
-pub(crate) fn found_by_files(
+pub fn found_by_files(
     local: &mut CoreContext,
     site: &Arc<Site>,
     request: &Request<'_>,
@@ -258,7 +265,7 @@ fn reads(method: Method<'_>) -> bool {
 }
 
 /// Answers a request that asks for no file's content.
-pub(crate) fn without_file(
+pub fn without_file(
     local: &mut CoreContext,
     method: Method<'_>,
     head: AnswerHead,
@@ -333,7 +340,7 @@ fn routed(
 
 /// Answers `request` for the path `decoded` by `route`. A route to files or programs refuses the
 /// request, because its path is the index page of a folder that the route does not run.
-pub(crate) fn by_route(
+pub fn by_route(
     local: &mut CoreContext,
     route: &Route,
     name: Option<&[u8]>,
@@ -414,7 +421,7 @@ fn ready(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answer
 }
 
 /// Answers with a text that is made for this request.
-pub(crate) fn text(
+pub fn text(
     local: &mut CoreContext,
     media_type: &str,
     body: Bytes,
@@ -435,7 +442,7 @@ pub(crate) fn text(
 }
 
 /// Answers that the folder of a host cannot be served, and logs a notice for the operator.
-pub(crate) fn not_served(
+pub fn not_served(
     local: &mut CoreContext,
     failure: &SiteError,
     head: AnswerHead,
@@ -474,7 +481,7 @@ fn page_number(query: Option<&[u8]>) -> usize {
 }
 
 /// Answers `request`, whose path has been resolved to `handle`. The handle is no listing.
-pub(crate) fn resolved(
+pub fn resolved(
     local: &mut CoreContext,
     request: &Request<'_>,
     handle: &EntryHandle,
@@ -514,7 +521,8 @@ fn options(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answ
     Answer::Ready(Sent { status: Status::NoContent.code(), body_bytes: 0 })
 }
 
-pub(crate) fn redirect(
+/// Redirects to `location`, encoded, with the query of the request.
+pub fn redirect(
     local: &mut CoreContext,
     location: &[u8],
     query: Option<&[u8]>,
@@ -532,7 +540,7 @@ pub(crate) fn redirect(
 }
 
 /// Answers with the page of `status`, with more field lines.
-pub(crate) fn error(
+pub fn error(
     local: &mut CoreContext,
     status: Status,
     lines: &[u8],
@@ -755,7 +763,7 @@ impl FileReply<'_> {
 }
 
 /// The page of a listing, for `Deferred::List`.
-pub(crate) fn listing(
+pub fn listing(
     local: &mut CoreContext,
     made: Result<vermeil_files::ListingPage, Status>,
     head: AnswerHead,
@@ -777,7 +785,7 @@ pub(crate) fn listing(
 }
 
 /// A listing to be made.
-pub(crate) type ListingTask = ListingJob;
+pub type ListingTask = ListingJob;
 
 /// A folder to be opened.
-pub(crate) type FolderOpen = OpenJob;
+pub type FolderOpen = OpenJob;

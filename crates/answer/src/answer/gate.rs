@@ -22,23 +22,25 @@ use vermeil_routing::{
 use vermeil_state::core_context::CoreContext;
 
 /// A wait for the rate.
-pub(crate) struct RateWait {
-    pub(crate) time: Duration,
+pub struct RateWait {
+    /// How long the client must wait.
+    pub time: Duration,
     /// The number of the rules in the host.
-    pub(crate) rule: u32,
+    pub rule: u32,
 }
 
 /// A request that counts as in progress, unless too many are.
-pub(crate) struct ProgressEntry {
+pub struct ProgressEntry {
     key: ProgressKey,
     /// The host and the rule that count. The name stays the same when a reload changes the number
     /// of the host.
     of_host: Box<[u8]>,
-    pub(crate) of_rule: u32,
+    /// The number of the rule, for the count of its requests.
+    pub of_rule: u32,
     requests: usize,
     status: Status,
     /// The number of the rules in the host.
-    pub(crate) rule: u32,
+    pub rule: u32,
 }
 
 /// The requests with which a request is in progress.
@@ -50,7 +52,7 @@ enum ProgressKey {
 
 impl ProgressEntry {
     /// Counts the request. The error is the answer if too many requests are in progress.
-    pub(crate) fn enter(
+    pub fn enter(
         &self,
         local: &mut CoreContext,
         request: &Request<'_>,
@@ -80,15 +82,15 @@ fn named(request: &Request<'_>, head: AnswerHead) -> (String, String) {
 }
 
 /// A password to check, and the answer to a wrong one.
-pub(crate) struct Challenge {
+pub struct Challenge {
     /// The check.
-    pub(crate) check: PasswordCheck,
+    pub check: PasswordCheck,
     /// The host whose turn the check takes.
-    pub(crate) host: HostId,
+    pub host: HostId,
     /// The number of the rules in the host.
-    pub(crate) rule: u32,
+    pub rule: u32,
     /// The field line of the answer to a wrong password.
-    pub(crate) line: Vec<u8>,
+    pub line: Vec<u8>,
 }
 
 /// The answer to `request`, unless the rules of `host` for its path let it in. Notes the passed
@@ -111,7 +113,7 @@ pub(super) fn check(
 
 /// As [`check`], for the file or program at `path`, decoded, that answers `request` although the
 /// request's own path differs.
-pub(crate) fn check_other(
+pub fn check_other(
     local: &mut CoreContext,
     host: HostId,
     path: &[u8],

@@ -11,15 +11,15 @@ use vermeil_routing::hosts::AnswerRulesId;
 use vermeil_state::core_context::CoreContext;
 
 /// The field line of a 503.
-pub(crate) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
+pub const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
 /// Answers 503, because the server is busy.
-pub(crate) fn busy(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Sent {
+pub fn busy(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Sent {
     page(local, Status::ServiceUnavailable, RETRY_AFTER, head, out)
 }
 
 /// Writes the page of `status`, with more field lines.
-pub(crate) fn page(
+pub fn page(
     local: &mut CoreContext,
     status: Status,
     lines: &[u8],
@@ -30,12 +30,12 @@ pub(crate) fn page(
 }
 
 /// Refuses input that is no request.
-pub(crate) fn refuse(local: &mut CoreContext, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
+pub fn refuse(local: &mut CoreContext, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
     detailed_page(local, rejection.status(), rejection.reason(), b"", AnswerHead::UNKNOWN, out)
 }
 
 /// Writes the page of `status`, with a reason in words and more field lines.
-pub(crate) fn detailed_page(
+pub fn detailed_page(
     local: &mut CoreContext,
     status: Status,
     detail: &str,
@@ -63,7 +63,7 @@ pub(crate) fn detailed_page(
 
 /// Ends a head that was begun elsewhere.
 #[inline]
-pub(crate) fn finish(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) {
+pub fn finish(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) {
     let date = local.heads.clock.date(now_ms());
     let writer = HeadWriter::resume(out)
         .lines(&local.heads.load_line)
