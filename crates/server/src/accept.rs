@@ -8,9 +8,7 @@
 //! listener. `admission_control.rs` watches how long connections wait to be accepted.
 
 use crate::{
-    admission,
-    client_stream::ClientStream,
-    handshake,
+    admission, handshake,
     request_loop::{self, ConnectionStart},
 };
 use std::{
@@ -22,6 +20,7 @@ use std::{
 use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_accept::{admission_control::Admission, balance::Accepted};
 use vermeil_address::ListenAddr;
+use vermeil_connection::client_stream::ClientStream;
 use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;
 use vermeil_routing::clients::Visit;

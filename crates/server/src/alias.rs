@@ -3,11 +3,12 @@
 //! The path in the folder is the path behind the route's prefix. Programs do not run there, and
 //! their text is never sent. Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
 
-use crate::{calls, connection::Connection};
+use crate::calls;
 use vermeil_answer::{
     answer::{self, Answer},
     pages::busy,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
 use vermeil_gateway::encoded;

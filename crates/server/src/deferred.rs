@@ -13,12 +13,11 @@ mod compression;
 use crate::{
     alias,
     calls::{self, CallOutcome},
-    connection::Connection,
     try_files,
 };
 use bytes::Bytes;
 use clients::ProgressPermits;
-use std::{borrow::Cow, io::ErrorKind, mem, sync::Arc};
+use std::{borrow::Cow, io::ErrorKind, mem, os::fd::AsFd as _, sync::Arc};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_answer::{
     answer::{
@@ -26,6 +25,7 @@ use vermeil_answer::{
     },
     pages::busy,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
 use vermeil_gateway::{EndedAnswer, encoded, note_file, programs::GatewayRequest};
@@ -496,7 +496,7 @@ async fn send_range(
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             note_file();
-            match connection.sendfile(file, &mut offset, left).await? {
+            match connection.sendfile(file.as_fd(), &mut offset, left).await? {
                 0 => return Err(Lost::Cut),
                 count => *sent += count as u64,
             }

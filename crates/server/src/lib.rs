@@ -1,12 +1,13 @@
 //! The web server: connections, answers, start.
 //!
-//! Start with [`serve()`]. The path of a request is `accept` → `request_loop` → [`vermeil_answer`]
-//! (representation, conditions, ranges) → [`vermeil_files`] (resolves the path) → back.
-//! `connection` receives and sends. An answer that has to wait goes through `deferred`, and a
-//! request for a program through `calls`. The state of a core, and the state that all cores share,
-//! is in [`vermeil_state`]. This crate must never schedule, because the runtime does.
+//! Start with [`serve()`]. The path of a request is `accept` → `request_loop` →
+//! [`vermeil_answer`] (representation, conditions, ranges) → [`vermeil_files`] (finds the path)
+//! → back. [`vermeil_connection`] receives and sends. An answer that has to wait goes through
+//! `deferred`, and a request for a program through `calls`. The state of a core, and the state that
+//! all cores share, is in [`vermeil_state`]. This crate must never schedule, because the runtime
+//! does.
 //!
-//! Programs answer in [`vermeil_gateway`], over the trait that `connection` implements. The modules
+//! Programs answer in [`vermeil_gateway`], over a trait that a connection implements. The modules
 //! form layers, and no two modules import each other: `serve` knows all. With several
 //! instances, [`vermeil_instances`] has the supervisor.
 
@@ -14,9 +15,6 @@ mod accept;
 mod admission;
 mod alias;
 mod calls;
-mod client_stream;
-mod close;
-mod connection;
 mod cores;
 mod deferred;
 

@@ -11,22 +11,22 @@
 //! `consume`, which waits nowhere. Leaves out receiving and sending (`connection.rs`). Tested
 //! through the binary on both drivers (`crates/cli/tests`).
 
-use crate::{
-    client_stream::ClientStream,
-    close,
-    connection::{ClientOrigin, Connection, Farewell},
-    deferred,
-};
+use crate::deferred;
 use bytes::Bytes;
 use vermeil::More;
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
 use vermeil_answer::{
     answer::{self, Answer, Slow},
-    pages::{busy, refuse},
+    pages::{busy, page, refuse},
+};
+use vermeil_connection::{
+    client_stream::ClientStream,
+    close,
+    connection::{ClientOrigin, Connection, Farewell, ReceiveOutcome},
 };
 use vermeil_exchange::{AnswerHead, Lost, Visitor};
-use vermeil_http::{ConnectionLimits, ConversationEvent, Request, response::Persistence};
+use vermeil_http::{ConnectionLimits, ConversationEvent, Request, Status, response::Persistence};
 use vermeil_state::{
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
     counts::AnswerEnd,
@@ -95,7 +95,15 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
         match consume(connection) {
             AfterConsume::Receive => {
                 connection.flush(Bytes::new(), More::No).await?;
-                if let Some(farewell) = connection.receive().await? {
+                let over = match connection.receive().await? {
+                    ReceiveOutcome::Bytes => None,
+                    ReceiveOutcome::Over(farewell) => Some(farewell),
+                    ReceiveOutcome::LateHead(farewell) => {
+                        refuse_late_head(connection);
+                        Some(farewell)
+                    }
+                };
+                if let Some(farewell) = over {
                     connection.flush(Bytes::new(), More::No).await?;
                     connection.sent().await?;
                     return Ok(farewell);
@@ -113,6 +121,16 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
             }
         }
     }
+}
+
+/// Answers, counts and logs a request whose head is late.
+fn refuse_late_head(connection: &mut Connection) {
+    let Connection { output, input, peer, .. } = connection;
+    core_context::with(|local| {
+        local.server.count_request();
+        let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
+        local.end_unparsed(*peer, input, sent, AnswerEnd::Complete);
+    });
 }
 
 /// Answers the received requests, until an answer has to wait.

@@ -7,12 +7,13 @@
 //! has another action, is passed over.
 //! Tested through the binary (`crates/cli/tests/e2e/try_files.rs`).
 
-use crate::{calls, connection::Connection};
+use crate::calls;
 use std::sync::Arc;
 use vermeil_answer::{
     answer::{self, Answer},
     pages::busy,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Site};
 use vermeil_gateway::encoded;

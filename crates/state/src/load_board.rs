@@ -1,6 +1,6 @@
 //! The last measurement of the load, which one thread writes and all cores read.
 //!
-//! Leaves out the measurement (`measuring.rs`). The line for answers is in `orca.rs`.
+//! Leaves out the measurement (the server). The line for answers is in `orca.rs`.
 
 mod orca;
 

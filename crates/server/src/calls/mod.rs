@@ -6,12 +6,12 @@
 mod route;
 mod sendfile;
 
-use crate::connection::Connection;
 pub(crate) use route::{look_up, site};
 use vermeil_answer::{
     answer::{self, Answer},
     pages::RETRY_AFTER,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_gateway::{
     Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed, cgi, php,

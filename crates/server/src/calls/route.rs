@@ -5,7 +5,6 @@
 //! (`crates/files/src/programs.rs`). Leaves out which requests may be for programs
 //! ([`GatewayRequest`]).
 
-use crate::connection::Connection;
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
@@ -13,6 +12,7 @@ use vermeil_answer::{
     answer::{self, Answer, Deferred},
     pages::RETRY_AFTER,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{EntryHandle, EntryOutcome, Lookup, PathJob, Site, SiteError};
 use vermeil_gateway::{

@@ -6,12 +6,12 @@
 //! that describe the file. Tested below and through the binary.
 
 use super::route::look_up;
-use crate::connection::Connection;
 use std::borrow::Cow;
 use vermeil_answer::{
     answer::{self, Answer, Deferred},
     pages::RETRY_AFTER,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
 use vermeil_gateway::{Named, SendRefusal, SendSites, note_file};

@@ -6,7 +6,6 @@
 //! (`crates/cli/tests/e2e/access.rs`).
 
 use super::parsed;
-use crate::connection::Connection;
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
@@ -14,6 +13,7 @@ use vermeil_answer::{
     answer::{self, Answer, Challenge, ProgressEntry, RateWait},
     pages::busy,
 };
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost, PassedCheck};
 use vermeil_http::Status;
 use vermeil_routing::{access::KeyedCount, turns::HostNumber};

@@ -4,10 +4,10 @@
 //! ([`vermeil_work::compress`]). Tested through the binary (`crates/cli/tests/e2e/compression.rs`).
 
 use super::{COPIED_BYTES, read_part, variant};
-use crate::connection::Connection;
 use bytes::Bytes;
 use vermeil::{More, sleep, yield_now};
 use vermeil_answer::answer::{self, Answer, FileToCompress};
+use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{Content, OpenFile, Variant};
 use vermeil_http::{Request, negotiate::Choice};

@@ -3,12 +3,12 @@
 //! Leaves out reading the header (`connection/origin.rs`). Tested through the binary
 //! (`crates/cli/tests/e2e/tls.rs`).
 
-use crate::{
+use vermeil::TcpStream;
+use vermeil_accept::admission_control::Admission;
+use vermeil_connection::{
     client_stream::ClientStream,
     connection::{ClientOrigin, Connection},
 };
-use vermeil::TcpStream;
-use vermeil_accept::admission_control::Admission;
 use vermeil_state::core_context::ConnectionPermit;
 
 /// A connection at the begin of its handshake.

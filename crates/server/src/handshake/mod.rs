@@ -16,16 +16,14 @@
 mod announced;
 mod plain_http;
 
-use crate::{
-    client_stream::{ClientStream, keep_spare, take_cipher, take_spare},
-    request_loop::{self, ConnectionStart},
-};
+use crate::request_loop::{self, ConnectionStart};
 use announced::BegunConnection;
 use bytes::Bytes;
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
 use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::ListenAddr;
+use vermeil_connection::client_stream::{ClientStream, keep_spare, take_cipher, take_spare};
 use vermeil_log::NoticeKind;
 use vermeil_state::{
     connections::IdleState,

@@ -1,15 +1,15 @@
 //! A request without TLS at a port of HTTPS: 400, in words for a person.
 
-use crate::{
-    client_stream::ClientStream,
-    close,
-    connection::{ClientOrigin, Connection},
-};
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
 use vermeil_answer::pages::detailed_page;
+use vermeil_connection::{
+    client_stream::ClientStream,
+    close,
+    connection::{ClientOrigin, Connection},
+};
 use vermeil_exchange::AnswerHead;
 use vermeil_http::Status;
 use vermeil_state::{

@@ -1,7 +1,7 @@
 //! HTTPS: the state that all cores share, and the handler that handshakes run on.
 //!
 //! `workers` runs the expensive step of a handshake on any core. Leaves out a connection's
-//! handshake (`handshake/`) and TLS itself (`crates/tls`). Tested through the binary
+//! handshake (the server) and TLS itself (`crates/tls`). Tested through the binary
 //! (`crates/cli/tests/e2e/tls.rs`).
 
 mod workers;

@@ -2,7 +2,7 @@
 //!
 //! A plain connection costs one branch. Bytes of TLS are decrypted from, and encrypted into,
 //! buffers that a core's connections share, so a connection that waits holds no buffer. Leaves out
-//! handshakes (`handshake/`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+//! handshakes (the server). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
 
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// The connection of a client.
-pub(crate) struct ClientStream {
+pub struct ClientStream {
     tcp: TcpStream,
     secure: Option<Box<SecureState>>,
 }
@@ -53,11 +53,13 @@ struct SecureState {
 }
 
 impl ClientStream {
-    pub(crate) fn plain(tcp: TcpStream) -> Self {
+    /// A connection without TLS.
+    pub fn plain(tcp: TcpStream) -> Self {
         Self { tcp, secure: None }
     }
 
-    pub(crate) fn secure(tcp: TcpStream, session: TlsSession, trust: Option<ClientTrust>) -> Self {
+    /// A connection after its handshake, whose client met the demands `trust`.
+    pub fn secure(tcp: TcpStream, session: TlsSession, trust: Option<ClientTrust>) -> Self {
         Self { tcp, secure: Some(Box::new(SecureState { session, has_ended: false, trust })) }
     }
 
@@ -67,21 +69,23 @@ impl ClientStream {
     }
 
     /// The connection below TLS.
-    pub(crate) fn tcp(&self) -> &TcpStream {
+    pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
 
     /// The same, without the state of TLS.
-    pub(crate) fn into_tcp(self) -> TcpStream {
+    pub fn into_tcp(self) -> TcpStream {
         self.tcp
     }
 
+    /// Whether the bytes go through TLS.
     #[inline]
-    pub(crate) fn is_secure(&self) -> bool {
+    pub fn is_secure(&self) -> bool {
         self.secure.is_some()
     }
 
-    pub(crate) fn scheme(&self) -> ClientScheme {
+    /// The scheme of requests.
+    pub fn scheme(&self) -> ClientScheme {
         if self.is_secure() { ClientScheme::Https } else { ClientScheme::Http }
     }
 
@@ -91,17 +95,13 @@ impl ClientStream {
     }
 
     /// Lends the descriptor to `f`, for options.
-    pub(crate) fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
+    pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         self.tcp.with_fd(f)
     }
 
     /// Appends received content to `buffer`. `Ok(0)` is the end.
     #[inline]
-    pub(crate) fn poll_recv(
-        &mut self,
-        context: &mut Context<'_>,
-        buffer: &mut Vec<u8>,
-    ) -> Poll<io::Result<usize>> {
+    pub fn poll_recv(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match &mut self.secure {
             None => self.tcp.poll_recv(context, buffer),
             Some(secure) => secure.poll_recv(&self.tcp, context, buffer),
@@ -119,7 +119,7 @@ impl ClientStream {
 
     /// Hands `head` and `body` to the driver. See [`TcpStream::send`].
     #[inline]
-    pub(crate) fn send(&mut self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
+    pub fn send(&mut self, head: Vec<u8>, body: Bytes, more: More) -> io::Result<()> {
         match &mut self.secure {
             None => self.tcp.send(head, body, more),
             Some(secure) => {
@@ -132,7 +132,7 @@ impl ClientStream {
     }
 
     /// Waits until the kernel has taken every byte of the last send. See [`TcpStream::sent`].
-    pub(crate) fn sent(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
+    pub fn sent(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
         self.tcp.sent()
     }
 
@@ -164,14 +164,14 @@ impl ClientStream {
 
     /// Tells the client that no more content follows, if that needs bytes of TLS. Call this
     /// function when everything is sent, because the socket must have room.
-    pub(crate) fn say_end(&mut self) {
+    pub fn say_end(&mut self) {
         let Some(secure) = &mut self.secure else { return };
         secure.session.close();
         secure.send_output(&self.tcp);
     }
 
     /// Closes the sending side.
-    pub(crate) fn shutdown_write(&mut self) -> io::Result<()> {
+    pub fn shutdown_write(&mut self) -> io::Result<()> {
         self.say_end();
         self.tcp.shutdown_write()
     }
@@ -251,7 +251,7 @@ impl SecureState {
 }
 
 /// Lends the core's buffer of received bytes, empty.
-pub(crate) fn take_cipher<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+pub fn take_cipher<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     CIPHER.with_borrow_mut(|cipher| {
         cipher.clear();
         f(cipher)
@@ -259,12 +259,12 @@ pub(crate) fn take_cipher<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 }
 
 /// An empty buffer for sending.
-pub(crate) fn take_spare() -> Vec<u8> {
+pub fn take_spare() -> Vec<u8> {
     SPARES.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Keeps the memory of a buffer for another send.
-pub(crate) fn keep_spare(mut buffer: Vec<u8>) {
+pub fn keep_spare(mut buffer: Vec<u8>) {
     if buffer.capacity() == 0 || buffer.capacity() > SPARE_BYTES_MAX {
         return;
     }

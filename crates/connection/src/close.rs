@@ -19,7 +19,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Waits until the client has closed, or a bound is reached.
-pub(crate) async fn linger(connection: Connection) {
+pub async fn linger(connection: Connection) {
     let (mut stream, place) = connection.into_parts();
     if stream.shutdown_write().is_err() {
         return;

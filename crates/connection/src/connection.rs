@@ -1,7 +1,7 @@
 //! One connection: receiving, sending, and the time that the client may take.
 //!
 //! An idle connection keeps no buffer, and a connection that waits for long is visible to other
-//! cores (`parking.rs`). Leaves out the loop over requests (`request_loop.rs`). Tested through the
+//! cores (`parking.rs`). Leaves out the loop over requests (the server). Tested through the
 //! binary on both drivers (`crates/cli/tests`).
 
 mod for_programs;
@@ -14,11 +14,11 @@ mod write_timeout;
 use crate::client_stream::{ClientStream, ENCRYPTED_AT_ONCE};
 use bytes::Bytes;
 use half_closed::HalfClosed;
-pub(crate) use origin::ClientOrigin;
+pub use origin::ClientOrigin;
 use std::{
     future::poll_fn,
     io, mem,
-    os::fd::AsFd,
+    os::fd::BorrowedFd,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
@@ -28,10 +28,8 @@ use under_way::UnderWay;
 use vermeil::{More, Sleep, movable, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
-use vermeil_answer::pages::page;
-use vermeil_exchange::{AnswerHead, ContentStep, Lost, Visitor};
-use vermeil_files::OpenFile;
-use vermeil_http::{Conversation, ConversationEvent, Status, gateway::ClientLink, response::Persistence};
+use vermeil_exchange::{ContentStep, Lost, Visitor};
+use vermeil_http::{Conversation, ConversationEvent, gateway::ClientLink, response::Persistence};
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
 use vermeil_state::{
     connections::IdleState,
@@ -45,32 +43,37 @@ use write_timeout::with_write_timeout;
 const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
 /// A connection between its events.
-pub(crate) struct Connection {
-    pub(crate) stream: ClientStream,
-    pub(crate) place: ConnectionPermit,
-    pub(crate) admission: Admission,
+pub struct Connection {
+    /// The bytes of the client.
+    pub stream: ClientStream,
+    /// The place among the connections of the core.
+    pub place: ConnectionPermit,
+    /// Whether the connection is served.
+    pub admission: Admission,
     /// The client in the log. `None` when the log is off.
-    pub(crate) peer: Option<Client>,
-    pub(crate) conversation: Conversation,
+    pub peer: Option<Client>,
+    /// The state of HTTP.
+    pub conversation: Conversation,
     /// Received bytes. The bytes before `consumed` are processed.
-    pub(crate) input: Vec<u8>,
-    pub(crate) consumed: usize,
+    pub input: Vec<u8>,
+    /// The number of processed bytes at the start of `input`.
+    pub consumed: usize,
     /// Answers not yet handed to the driver.
-    pub(crate) output: Vec<u8>,
+    pub output: Vec<u8>,
     /// Whether the driver still holds an answer of this connection.
     sending: bool,
     limit: Sleep,
     waiting_for: WaitingFor,
     /// Since when the client has made no progress with a part of a request, on the core's clock.
-    pub(crate) quiet_since_ms: Option<u64>,
+    pub quiet_since_ms: Option<u64>,
     /// Bytes of content that have come since then.
     quiet_bytes: u64,
     /// The last rest was short.
     asks_often: bool,
     /// How the connection is closed if nothing else happens.
-    pub(crate) farewell: Farewell,
+    pub farewell: Farewell,
     /// Set once an answer may have depended on it.
-    pub(crate) origin: Option<Box<ClientOrigin>>,
+    pub origin: Option<Box<ClientOrigin>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
     /// system calls. Shared with the request that is being answered.
     link: Option<Arc<ClientLink>>,
@@ -108,9 +111,19 @@ enum ReceiveEnd {
     GivesWay,
 }
 
+/// The end of a wait for requests.
+pub enum ReceiveOutcome {
+    /// Bytes have come.
+    Bytes,
+    /// The connection is over.
+    Over(Farewell),
+    /// The connection is over once the client is told that its head is late.
+    LateHead(Farewell),
+}
+
 /// How a connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Farewell {
+pub enum Farewell {
     /// The client expects the close, so no bytes of the client are unread.
     Expected,
     /// The server decided to close. The client may be sending, so the server reads its bytes until
@@ -134,12 +147,8 @@ impl Connection {
         (self.stream, self.place)
     }
 
-    pub(crate) fn new(
-        stream: ClientStream,
-        place: ConnectionPermit,
-        admission: Admission,
-        requests: u32,
-    ) -> Self {
+    /// A connection that has had `requests` requests.
+    pub fn new(stream: ClientStream, place: ConnectionPermit, admission: Admission, requests: u32) -> Self {
         let logs = core_context::with(|local| local.records.log.is_on());
         let peer = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -169,7 +178,7 @@ impl Connection {
     }
 
     /// Hands the ready answers to the driver, with `body` behind them.
-    pub(crate) async fn flush(&mut self, body: Bytes, more: More) -> Result<(), Lost> {
+    pub async fn flush(&mut self, body: Bytes, more: More) -> Result<(), Lost> {
         if self.output.is_empty() && body.is_empty() {
             return Ok(());
         }
@@ -191,7 +200,7 @@ impl Connection {
     }
 
     /// Waits until the kernel has taken all bytes that were handed over.
-    pub(crate) async fn sent(&mut self) -> Result<(), Lost> {
+    pub async fn sent(&mut self) -> Result<(), Lost> {
         if !mem::take(&mut self.sending) {
             return Ok(());
         }
@@ -204,33 +213,32 @@ impl Connection {
     }
 
     /// Sends the ready answers, and waits until the kernel has taken them.
-    pub(crate) async fn deliver(&mut self) -> Result<(), Lost> {
+    pub async fn deliver(&mut self) -> Result<(), Lost> {
         self.flush(Bytes::new(), More::No).await?;
         self.sent().await
     }
 
     /// Sends up to `count` bytes of `file` from `offset`, and advances `offset`.
-    pub(crate) async fn sendfile(
+    pub async fn sendfile(
         &mut self,
-        file: &OpenFile,
+        file: BorrowedFd<'_>,
         offset: &mut u64,
         count: usize,
     ) -> Result<usize, Lost> {
         let Self { stream, place, limit, waiting_for, .. } = self;
         let tcp = stream.tcp();
-        with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file.as_fd(), offset, count)).await
+        with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file, offset, count)).await
     }
 
-    /// Waits for bytes. Returns a farewell if the connection is over. Meanwhile another core may
-    /// take the connection.
-    pub(crate) async fn receive(&mut self) -> Result<Option<Farewell>, Lost> {
+    /// Waits for bytes. Meanwhile another core may take the connection.
+    pub async fn receive(&mut self) -> Result<ReceiveOutcome, Lost> {
         self.drop_consumed();
         let waiting_for = self.next_wait();
         if self.half_closed.is_some() {
             if waiting_for == WaitingFor::RestOfHead {
                 self.log_begun();
             }
-            return Ok(Some(Farewell::Expected));
+            return Ok(ReceiveOutcome::Over(Farewell::Expected));
         }
         let mut after_rest = None;
         let since_ms = self.quiet_since_ms.filter(|_| waiting_for == self.waiting_for);
@@ -273,18 +281,17 @@ impl Connection {
         };
         self.place.set_idle(IdleState::No);
         match received {
-            Ok(Ok(1..)) => Ok(None),
+            Ok(Ok(1..)) => Ok(ReceiveOutcome::Bytes),
             Ok(ended) => {
                 if waiting_for == WaitingFor::RestOfHead {
                     self.log_begun();
                 }
                 ended?;
-                Ok(Some(Farewell::Expected))
+                Ok(ReceiveOutcome::Over(Farewell::Expected))
             }
             Err(farewell) if waiting_for == WaitingFor::RestOfHead => {
-                self.refuse_late_head();
                 // Nothing remains unread of a head that gives way, and its place is wanted at once.
-                Ok(Some(farewell))
+                Ok(ReceiveOutcome::LateHead(farewell))
             }
             Err(_) => {
                 // The answer before may still be in flight, and has a time limit of its own.
@@ -292,16 +299,6 @@ impl Connection {
                 Err(Lost::Late)
             }
         }
-    }
-
-    /// Answers, counts and logs a request whose head is late.
-    fn refuse_late_head(&mut self) {
-        let (output, unread) = (&mut self.output, &self.input[..]);
-        core_context::with(|local| {
-            local.server.count_request();
-            let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
-            local.end_unparsed(self.peer, unread, sent, AnswerEnd::Complete);
-        });
     }
 
     /// Counts and logs a request of which the client sent a part before it left.
@@ -378,12 +375,12 @@ impl Connection {
 
     /// Lends the timer of this connection to a caller that waits meanwhile for something other than
     /// the client. Moving an armed timer costs next to nothing.
-    pub(crate) fn lend_limit(&mut self) -> Sleep {
+    pub fn lend_limit(&mut self) -> Sleep {
         mem::replace(&mut self.limit, Sleep::unset())
     }
 
     /// Takes the timer back. The next wait for the client begins anew.
-    pub(crate) fn give_back_limit(&mut self, limit: Sleep) {
+    pub fn give_back_limit(&mut self, limit: Sleep) {
         self.limit = limit;
         self.waiting_for = WaitingFor::Nothing;
     }
@@ -391,7 +388,7 @@ impl Connection {
     /// Ready when the client has gone: the client has closed the connection, or vanished. A client
     /// that has closed only its sending side is still there. The connection keeps the bytes that
     /// the client sends meanwhile, up to a bound. Beyond the bound the client is not watched.
-    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.half_closed.is_none() && self.input.len() - self.consumed < WATCHED_BYTES_MAX {
             match self.stream.poll_recv(context, &mut self.input) {
                 Poll::Pending => return Poll::Pending,
@@ -405,7 +402,7 @@ impl Connection {
 
     /// Ends the connection after an answer that waited, if the head of the answer says so. A client
     /// may be sending more unless the client itself ends the connection.
-    pub(crate) fn settle(&mut self, persistence: Persistence) {
+    pub fn settle(&mut self, persistence: Persistence) {
         if persistence == Persistence::KeepAlive {
             return;
         }

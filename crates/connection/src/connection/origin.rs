@@ -28,7 +28,7 @@ use vermeil_state::{
 use vermeil_tls::ClientTrust;
 
 /// The client of a connection, and of its current request.
-pub(crate) struct ClientOrigin {
+pub struct ClientOrigin {
     /// The client of the connection.
     visitor: Visitor,
     /// The header of the PROXY protocol.
@@ -39,7 +39,7 @@ pub(crate) struct ClientOrigin {
 
 impl ClientOrigin {
     /// The client of `request`.
-    pub(crate) fn of_request(
+    pub fn of_request(
         origin: &mut Option<Box<Self>>,
         stream: &ClientStream,
         request: &Request<'_>,
@@ -53,7 +53,7 @@ impl ClientOrigin {
     }
 
     /// The same for a connection that continues through TLS.
-    pub(crate) fn through_tls(mut self: Box<Self>, trust: Option<ClientTrust>) -> Box<Self> {
+    pub fn through_tls(mut self: Box<Self>, trust: Option<ClientTrust>) -> Box<Self> {
         self.visitor.scheme = ClientScheme::Https;
         self.visitor.check = ClientCheck::Tls(trust);
         self
@@ -136,7 +136,7 @@ enum Announcement {
 impl Connection {
     /// The request before has its line in the log, so its client is not the client any more.
     #[inline]
-    pub(crate) fn forget_client(&mut self) {
+    pub fn forget_client(&mut self) {
         if let Some(origin) = &mut self.origin
             && origin.forwarded.take().is_some()
             && self.peer.is_some()
@@ -146,7 +146,7 @@ impl Connection {
     }
 
     /// Sets the client that a proxy announced before the connection came here.
-    pub(crate) fn set_origin(&mut self, origin: Option<Box<ClientOrigin>>) {
+    pub fn set_origin(&mut self, origin: Option<Box<ClientOrigin>>) {
         let Some(announced) = origin else { return };
         if self.peer.is_some() {
             self.peer = announced.visitor.peer;
@@ -156,7 +156,7 @@ impl Connection {
 
     /// Whether the connection begins with a header of the PROXY protocol. A connection of another
     /// core has begun already.
-    pub(crate) fn is_announced(&self) -> bool {
+    pub fn is_announced(&self) -> bool {
         self.conversation.requests() == 0
             && core_context::with(|local| {
                 let proxies = local.hosts.hosts().proxies();
@@ -166,7 +166,7 @@ impl Connection {
 
     /// Reads the header of the PROXY protocol. Returns `false` if the connection ends without an
     /// answer, because its sender is not believed or sends other bytes.
-    pub(crate) async fn read_announcement(&mut self) -> Result<bool, Lost> {
+    pub async fn read_announcement(&mut self) -> Result<bool, Lost> {
         let (visitor, is_trusted) = core_context::with(|local| {
             let visitor = visitor_of(&self.stream, local);
             (visitor, visitor.peer.is_some_and(|peer| local.hosts.hosts().proxies().trusts(peer)))

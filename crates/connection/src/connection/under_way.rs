@@ -96,26 +96,26 @@ impl Drop for UnderWay {
 
 impl super::Connection {
     /// Begins to answer a request that has to wait.
-    pub(crate) fn begin(&mut self, request: Bytes, start: RequestStart) {
+    pub fn begin(&mut self, request: Bytes, start: RequestStart) {
         self.under_way = Some(Box::new(UnderWay::new(self.peer, request, start)));
     }
 
     /// Ends the request that was begun.
-    pub(crate) fn end(&mut self, result: &Result<Sent, Lost>) {
+    pub fn end(&mut self, result: &Result<Sent, Lost>) {
         if let Some(under_way) = self.under_way.take() {
             under_way.end(result);
         }
     }
 
     /// Notes how much of the answer was handed to the client.
-    pub(crate) fn note(&mut self, sent: Sent) {
+    pub fn note(&mut self, sent: Sent) {
         if let Some(under_way) = &mut self.under_way {
             under_way.sent = Some(sent);
         }
     }
 
     /// Notes that a program was asked. Several programs after redirects are one request.
-    pub(crate) fn note_program(&mut self, name: RequestName, took_ns: u64) {
+    pub fn note_program(&mut self, name: RequestName, took_ns: u64) {
         if let Some(under_way) = &mut self.under_way {
             let before = under_way.program.map_or(0, |program| program.took_ns);
             under_way.program = Some(ProgramPart { name, took_ns: before + took_ns });
@@ -142,7 +142,7 @@ impl super::Connection {
     }
 
     /// Takes the parts that were left out.
-    pub(crate) fn take_oddities(&mut self) -> Vec<Oddity> {
+    pub fn take_oddities(&mut self) -> Vec<Oddity> {
         self.under_way.as_mut().map(|under_way| std::mem::take(&mut under_way.oddities)).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@
 //! request that its driver waits for. A connection between requests owes no answer, so after a
 //! while its socket leaves the driver for the shelf. The connection's task then waits in a movable
 //! wait, and hands the socket to the driver of the core where it continues: its own core when that
-//! core learns of the next request, or another core if this core is stuck (`stall_rescue.rs`).
+//! core learns of the next request, or another core if this core is stuck (stall rescue).
 //! Tested through the binary (`crates/cli/tests/e2e/rest.rs`).
 
 use super::Connection;
