@@ -2,8 +2,8 @@
 //!
 //! Appends heads and small bodies to the output. An answer that must wait is handed back as `Slow`.
 //! Chooses the representation, the conditions, the ranges and the redirects. Leaves out resolving
-//! paths (`vermeil-files`) and sending (the server). The verdicts are tested in `vermeil-http`,
-//! the answers through the binary.
+//! paths (`crates/files`) and sending (`crates/deferred`). The verdicts are tested in
+//! `crates/http`, the answers through the binary.
 
 mod by_rules;
 mod coded;

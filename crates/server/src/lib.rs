@@ -1,11 +1,10 @@
-//! The web server: connections, answers, start.
+//! The web server: start, cores, accepting, the loop over requests.
 //!
 //! Start with [`serve()`]. The path of a request is `accept` → `request_loop` →
 //! [`vermeil_answer`] (representation, conditions, ranges) → [`vermeil_files`] (finds the path)
 //! → back. [`vermeil_connection`] receives and sends. An answer that has to wait goes through
-//! `deferred`, and a request for a program through `calls`. The state of a core, and the state that
-//! all cores share, is in [`vermeil_state`]. This crate must never schedule, because the runtime
-//! does.
+//! [`vermeil_deferred`]. The state of a core, and the state that all cores share, is in
+//! [`vermeil_state`]. This crate must never schedule, because the runtime does.
 //!
 //! Programs answer in [`vermeil_gateway`], over a trait that a connection implements. The modules
 //! form layers, and no two modules import each other: `serve` knows all. With several
@@ -13,10 +12,7 @@
 
 mod accept;
 mod admission;
-mod alias;
-mod calls;
 mod cores;
-mod deferred;
 
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -29,7 +25,6 @@ mod serve;
 mod stall_rescue;
 mod status;
 mod trace;
-mod try_files;
 
 pub use serve::{ServeError, serve, serve_assigned, supervise};
 pub use vermeil::IoChoice;

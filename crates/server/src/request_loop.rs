@@ -2,16 +2,15 @@
 //!
 //! ```text
 //! Idle ──bytes──▶ AnswerHead ──complete──▶ answered ──▶ Idle      (a pipeline is sent at once)
-//!                                       │  slow: file to send, miss that blocks (`deferred.rs`)
+//!                                       │  slow: file to send, miss that blocks (`deferred`)
 //!                                       └─ last: sent, closed so that the client reads it
 //!                                       (`close.rs`)
 //! ```
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function
-//! `consume`, which waits nowhere. Leaves out receiving and sending (`connection.rs`). Tested
+//! `consume`, which waits nowhere. Leaves out receiving and sending (`crates/connection`). Tested
 //! through the binary on both drivers (`crates/cli/tests`).
 
-use crate::deferred;
 use bytes::Bytes;
 use vermeil::More;
 use vermeil_accept::admission_control::Admission;
@@ -113,7 +112,7 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
                 connection.sent().await?;
             }
             AfterConsume::Send(body) => connection.flush(body, More::No).await?,
-            AfterConsume::Slow(slow) => Box::pin(deferred::answer(connection, *slow)).await?,
+            AfterConsume::Slow(slow) => Box::pin(vermeil_deferred::answer(connection, *slow)).await?,
             AfterConsume::Close(farewell) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 connection.sent().await?;

@@ -3,7 +3,7 @@
 //! A precompressed sibling has precedence, and a range is a range of the file as it is. The tag of
 //! a compressed answer is weak and names the coding, because the coded bytes may differ between two
 //! versions of an encoder. Leaves out the compression ([`vermeil_work::compress`]) and the wait for
-//! it (`deferred/compression.rs`). Tested through the binary
+//! it (`crates/deferred`). Tested through the binary
 //! (`crates/cli/tests/e2e/compression.rs`).
 
 use super::{Answer, Deferred, FileReply};

@@ -49,7 +49,7 @@ const PART_BYTES: u64 = 1 << 20;
 const COPIED_BYTES: u64 = 256 * 1024;
 
 /// Gives the answer to its end, or to the point where it continues like any other answer.
-pub(crate) async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
+pub async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost> {
     let Slow { what, request, mut head, start, rules } = slow;
     let request = Bytes::from(request);
     connection.begin(request.clone(), start);
