@@ -1,7 +1,7 @@
 //! The state of a server: of each core, and of all cores together.
 //!
-//! Start with [`core_context`], the state that only one core touches: its part of the file cache,
-//! its counts, its connections. [`server`] has the state that all cores share, and that a reload
+//! Start with [`core_context`], the state that only one core touches: a part of the file cache,
+//! counts, connections. [`server`] has the state that all cores share, and that a reload
 //! replaces. [`connections`] decides which connection gives way at the bound, [`counts`] counts
 //! answers, [`load_board`] holds the measured load, and [`tls`] has the certificates and the
 //! workers of handshakes.
