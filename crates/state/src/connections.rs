@@ -2,7 +2,7 @@
 //!
 //! A connection gives way while its client holds a place and the server does nothing for the
 //! client. The variants of [`IdleState`] name these states in that order: the first states lose
-//! least. Some states must have lasted for a time without progress ([`IdleState::quiet_ms`]),
+//! least. Some states must have lasted for a time without progress (`IdleState::quiet_ms`),
 //! because a healthy client passes through them too. Within a state connections give way in turn.
 //! Leaves out ending a connection: the connection ends itself when its wait sees `gives_way`.
 //! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
@@ -192,7 +192,7 @@ impl Connections {
     }
 
     /// A look of the drain: tells the connections that wait between requests to end, and those that
-    /// stayed silent for [`SILENT_LOOKS`]. Each connection knows itself whether its last answer is
+    /// stayed silent for `SILENT_LOOKS`. Each connection knows itself whether its last answer is
     /// still in flight. Returns the number of all remaining connections.
     pub fn end_idle(&mut self) -> usize {
         for (_, entry) in &mut self.all {

@@ -111,7 +111,7 @@ pub(super) fn check(
     }
 }
 
-/// As [`check`], for the file or program at `path`, decoded, that answers `request` although the
+/// As `check`, for the file or program at `path`, decoded, that answers `request` although the
 /// request's own path differs.
 pub fn check_other(
     local: &mut CoreContext,
