@@ -16,7 +16,7 @@ use std::{
     path::Path,
     sync::OnceLock,
 };
-use vermeil_io::CacheOnly;
+use vermeil_io::{CacheOnly, is_without_disk};
 
 /// The folder at which paths start.
 #[derive(Debug)]
@@ -57,16 +57,10 @@ const TOLD_FILE_SYSTEMS: [u32; 18] = [
     0x5265_4973,
 ];
 
-/// The listed file systems without a disk: tmpfs and ramfs. There a store through a memory mapping
-/// never moves a file's times.
-const WITHOUT_DISK: [u32; 2] = [0x0102_1994, 0x8584_58F6];
-
-/// Whether each change of `file` moves its time of change, once its pages are written back.
+/// Whether each change of `file` moves its time of change, once its pages are written back. On file
+/// systems without a disk a store through a memory mapping never moves a file's times.
 pub(super) fn moves_times(file: BorrowedFd<'_>) -> bool {
-    fstatfs(file).is_ok_and(|info| {
-        let magic = info.f_type as u32;
-        TOLD_FILE_SYSTEMS.contains(&magic) && !WITHOUT_DISK.contains(&magic)
-    })
+    is_told(file) && !is_without_disk(file)
 }
 
 /// Whether every change of the file system goes through this kernel.

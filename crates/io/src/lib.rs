@@ -55,7 +55,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
-pub use file::{CacheOnly, append_nowait, read_nowait, start_writeback};
+pub use file::{CacheOnly, append_nowait, is_without_disk, read_nowait, start_writeback};
 pub use idle_pool::{IdlePool, ParkRequest};
 pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};

@@ -55,7 +55,9 @@ impl TicketSecret {
 
     fn random_of(period: u64) -> Self {
         let mut secret = [0; SECRET_BYTES];
-        SystemRandom::new().fill(&mut secret).expect("the kernel has random numbers");
+        // Not from AWS-LC, whose first random number takes some 20 ms. A server without HTTPS asks
+        // for no other.
+        getrandom::fill(&mut secret).expect("the kernel has random numbers");
         Self { period, secret }
     }
 
