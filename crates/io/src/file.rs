@@ -10,7 +10,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::fstatfs;
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 /// tmpfs and ramfs, by the numbers in `linux/magic.h`. Their files have no disk, so a read does not
 /// wait, except for pages in the swap space, like any access to memory.
@@ -37,9 +37,12 @@ pub enum CacheOnly {
 /// # Errors
 /// `WouldBlock` if nothing is in memory or the file system cannot tell; else as `preadv2(2)`.
 pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut flags = ReadWriteFlags::NOWAIT;
     loop {
-        match preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
-            Err(Errno::OPNOTSUPP) if is_without_disk(file) => return Ok(pread(file, buf, offset)?),
+        match preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags) {
+            Err(Errno::OPNOTSUPP) if !flags.is_empty() && is_without_disk(file) => {
+                flags = ReadWriteFlags::empty();
+            }
             Err(Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(Errno::INTR) => {}
             result => return Ok(result?),
