@@ -48,6 +48,16 @@ impl SiblingSet {
     pub(super) const NONE: Self = Self(0);
     pub(super) const ANY: Self = Self(FACT_BITS as u8);
 
+    /// The set in the lowest bits of a word.
+    pub(super) fn of_bits(word: u64) -> Self {
+        Self((word & FACT_BITS) as u8)
+    }
+
+    /// The set as the lowest bits of a word.
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
     /// The codings and suffixes to look for.
     pub(super) fn to_look_for(self) -> impl Iterator<Item = (Choice, &'static [u8])> {
         SIBLINGS.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, found)| found)
@@ -90,7 +100,7 @@ impl FolderFacts {
         let words = &self.words.get()?[first..first + WAYS];
         let found = words.iter().map(|word| word.load(Ordering::Relaxed));
         let mut found = found.filter(|word| word & !FACT_BITS == fingerprint);
-        found.next().map(|word| SiblingSet((word & FACT_BITS) as u8))
+        found.next().map(SiblingSet::of_bits)
     }
 
     fn insert(&self, folder: &FileValidator, siblings: SiblingSet) {
@@ -102,7 +112,7 @@ impl FolderFacts {
         // may have to make room.
         let any = &words[(fingerprint >> 32) as usize % WAYS];
         let word = words.iter().find(is_free).unwrap_or(any);
-        word.store(fingerprint | u64::from(siblings.0), Ordering::Relaxed);
+        word.store(fingerprint | siblings.bits(), Ordering::Relaxed);
     }
 
     /// Whether a fact about the folder would be kept at `now_ms`, since 1970.

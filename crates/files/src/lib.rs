@@ -37,6 +37,7 @@
 //!
 //! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 
+mod busy_folders;
 mod content;
 mod core_cache;
 mod doorkeeper;

@@ -6,6 +6,7 @@
 //! site. Tested in `tests/changes.rs`, `tests/bounds.rs` and `tests/sites.rs`.
 
 use super::{
+    busy_folders::BusyFolders,
     content::{Charge, ContentBudget},
     entry::{Holdings, SETTLE_MS},
     folder_facts::FolderFacts,
@@ -34,6 +35,7 @@ pub struct FileStore {
     contents: Arc<ContentBudget>,
     memory: ContentMemory,
     pub(super) facts: FolderFacts,
+    pub(super) busy_folders: BusyFolders,
     descriptors: Arc<ContentBudget>,
     /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
     evictions: AtomicU64,
@@ -63,6 +65,7 @@ impl FileStore {
             contents: ContentBudget::new(options.content_bytes_max),
             memory: ContentMemory::new(options.pages, options.content_bytes_max),
             facts: FolderFacts::new(),
+            busy_folders: BusyFolders::new(),
             descriptors: ContentBudget::new(options.descriptors_max),
             options,
             inotify,

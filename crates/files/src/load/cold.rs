@@ -1,8 +1,8 @@
 //! A look-up that leaves nothing behind, for a path that was not asked for lately.
 //!
 //! Opens the file, reads, takes the state of the file and closes, in four system calls. A fifth
-//! takes the state of the folder to know its siblings. A long file, or one that changed lately,
-//! takes more. No watch and no entry is made, so each such request sees the file as it is. A
+//! takes the state of the folder to know its siblings; in a busy folder few requests need the fifth
+//! (`busy_folders.rs`). A long file, or one that changed lately, takes more. No watch and no entry is made, so each such request sees the file as it is. A
 //! missing path is answered here too, with the site's own page for 404. A path that comes four
 //! times within a second goes the regular way (`doorkeeper.rs`). So does everything but regular
 //! files without links on the way: folders, links, programs, large files.
@@ -235,10 +235,19 @@ impl ColdLookup<'_> {
     fn siblings(&self, path: &[u8]) -> Result<SiblingSet, ColdEnd> {
         let name_at = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         let folder = &path[..name_at];
+        let store = self.root.store();
+        let key = match self.root {
+            ColdRoot::Open { site, .. } => store.busy_folders.key((site.id, folder)),
+            ColdRoot::Path { path: root, .. } => store.busy_folders.key((root.as_os_str(), folder)),
+        };
+        if let Some(siblings) = store.busy_folders.find(key, self.now_ms, store.options.recheck_ms) {
+            return Ok(siblings);
+        }
         let (base, at, way) = self.place(folder);
         let seen = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
-        let facts = &self.root.store().facts;
+        let facts = &store.facts;
         if let Some(siblings) = facts.find(&seen) {
+            store.busy_folders.note(key, siblings, self.now_ms);
             return Ok(siblings);
         }
         if !FolderFacts::is_learnable(&seen, epoch_ms()) {

@@ -92,6 +92,29 @@ fn sibling_appears_in_a_folder_that_had_none() {
     assert!(codings(&mut world, "/a/page2").is_empty());
 }
 
+#[test]
+fn sibling_appears_in_a_busy_folder_within_the_age_of_a_recheck() {
+    let mut world = FilesWorld::new();
+    let has_gzip = |world: &mut FilesWorld, path: &str| match world.get_once(path).outcome() {
+        EntryOutcome::File(file) => file.codings().contains(Choice::Gzip),
+        _ => panic!("{path} is a file"),
+    };
+    for i in 0..20 {
+        world.write(&format!("a/page{i}"), "page");
+    }
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    fs::File::open(world.at("a")).unwrap().set_modified(time).unwrap();
+    for i in 0..10 {
+        assert!(!has_gzip(&mut world, &format!("/a/page{i}")));
+    }
+    world.write("a/page10.gz", "gzip");
+    assert!(!has_gzip(&mut world, "/a/page10"), "the folder is busy, and was looked at");
+    next_window(&mut world);
+    assert!(has_gzip(&mut world, "/a/page10"));
+    fs::remove_file(world.at("a/page10.gz")).unwrap();
+    assert!(!has_gzip(&mut world, "/a/page10"), "a sibling that goes is noticed at once");
+}
+
 /// The files of the project have not changed for long, so a single read suffices.
 #[test]
 fn old_file_is_read_once() {

@@ -45,15 +45,15 @@ const CORRECTED: &[(&str, &str)] = &[
 /// The value of `Content-Type` for a file called `name`, with the site's own `types` first. Text
 /// gets the charset UTF-8.
 pub(in super::super) fn media_type(name: &[u8], types: &[TypeOf]) -> Box<str> {
-    let path = Path::new(OsStr::from_bytes(name));
-    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let extension =
+        Path::new(OsStr::from_bytes(name)).extension().and_then(OsStr::to_str).unwrap_or_default();
     let own = types.iter().find(|of| extension.eq_ignore_ascii_case(&of.extension));
     let corrected = || CORRECTED.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
     let media_type = match own {
         Some(of) => &of.media_type,
         None => match corrected() {
             Some((_, corrected)) => corrected,
-            None => mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream"),
+            None => mime_guess::from_ext(extension).first_raw().unwrap_or("application/octet-stream"),
         },
     };
     if is_text(media_type) { [media_type, "; charset=utf-8"].concat().into() } else { media_type.into() }
