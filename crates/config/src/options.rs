@@ -111,9 +111,9 @@ pub struct ServeOptions {
     pub cgi: CgiOptions,
 }
 
-/// The bounds of the file cache by default, on this machine.
-pub fn store_here() -> StoreOptions {
-    let (memory, least) = (CacheMemory::here(), StoreOptions::default());
+/// The bounds of the file cache of each of so many instances by default, on this machine.
+pub fn store_here(instances: usize) -> StoreOptions {
+    let (memory, least) = (CacheMemory::here().of_each(instances), StoreOptions::default());
     StoreOptions {
         content_bytes_max: memory.content_bytes,
         entries_max: memory.entries,

@@ -43,7 +43,18 @@ impl CacheMemory {
         }
     }
 
-    /// The bounds for this process, read once. If the kernel does not report the memory, the caches
+    /// The bounds of each of so many instances.
+    pub fn of_each(self, instances: usize) -> Self {
+        let instances = instances.max(1);
+        Self {
+            content_bytes: self.content_bytes / instances as u64,
+            compressed_bytes: self.compressed_bytes / instances as u64,
+            entries: self.entries / instances,
+            watches: self.watches / instances,
+        }
+    }
+
+    /// The bounds for a server on this machine, read once. If the kernel does not report the memory, the caches
     /// get the least.
     pub fn here() -> Self {
         static HERE: OnceLock<CacheMemory> = OnceLock::new();
@@ -66,6 +77,8 @@ mod tests {
                 + memory.entries as u64 * ENTRY_BYTES
                 + memory.watches as u64 * WATCH_BYTES;
             assert!((budget * 99 / 100..=budget).contains(&sum), "{memory:?} of {machine}");
+            assert_eq!(memory.of_each(4).content_bytes, memory.content_bytes / 4);
+            assert_eq!(memory.of_each(0), memory);
         }
     }
 }

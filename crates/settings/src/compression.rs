@@ -33,10 +33,11 @@ pub struct CompressionOptions {
     pub answers_max: usize,
 }
 
-impl Default for CompressionOptions {
-    fn default() -> Self {
+impl CompressionOptions {
+    /// The defaults of each of so many instances.
+    pub fn of_each(instances: usize) -> Self {
         Self {
-            cache_bytes: CacheMemory::here().compressed_bytes,
+            cache_bytes: CacheMemory::here().of_each(instances).compressed_bytes,
             sending_bytes: SENDING_BYTES,
             file_bytes_max: FILE_BYTES_MAX,
             files_max: FILES_MAX,

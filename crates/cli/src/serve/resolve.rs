@@ -52,10 +52,10 @@ impl ServeArgs {
     /// A name without address, cpus that this process may not use, bounds that contradict each
     /// other.
     pub(super) fn resolve(self, around: &Surroundings) -> Result<ServeOptions, UsageError> {
-        self.refuse_contradictions()?;
         self.php.refuse_superuser()?;
         let placement = RequestedPlacement { cores: self.cores.clone(), instances: self.instances };
         let instances = around.instances(&placement)?;
+        self.refuse_contradictions(instances.len())?;
         let trace = self.trace_of(&instances)?;
         let cpus = cpus_of(&instances);
         let mut limits = ConnectionLimits::from(self.limits);
@@ -77,6 +77,8 @@ impl ServeArgs {
         let mut listen = addresses(&self.listen, around)?;
         let tls = self.tls.options(around, &mut listen)?;
         let balancers = BalancerOptions { agent, load_report: LoadReport::default() };
+        let (store, compression) =
+            (self.store(instances.len()), CompressionOptions::of_each(instances.len()));
         Ok(ServeOptions {
             balancers,
             listen,
@@ -95,8 +97,8 @@ impl ServeArgs {
             user: self.user.clone(),
             control: self.control.clone().unwrap_or_default(),
             hosts: Hosts::single(&self.root, self.rules(), self.tls.host()?).into(),
-            store: self.store(),
-            compression: CompressionOptions::default(),
+            store,
+            compression,
             sites_open_max: SITES_OPEN_MAX,
             hosts_shown_max: HOSTS_SHOWN_MAX,
             balance: self.balance.into(),
@@ -136,8 +138,8 @@ impl ServeArgs {
         }
     }
 
-    fn store(&self) -> StoreOptions {
-        let here = store_here();
+    fn store(&self, instances: usize) -> StoreOptions {
+        let here = store_here(instances);
         let content_bytes_max = self.cache.cache_bytes.map_or(here.content_bytes_max, |size| size.bytes);
         StoreOptions {
             content_bytes_max,
@@ -150,13 +152,13 @@ impl ServeArgs {
         }
     }
 
-    fn refuse_contradictions(&self) -> Result<(), UsageError> {
+    fn refuse_contradictions(&self, instances: usize) -> Result<(), UsageError> {
         let (limits, cache) = (&self.limits, &self.cache);
         within(("--request-line-bytes", limits.request_line_bytes), ("--header-bytes", limits.header_bytes))?;
         if cache.cache_file_bytes == CacheArgs::FILE_BYTES {
             return Ok(());
         }
-        let bytes = cache.cache_bytes.unwrap_or_else(|| Size::bytes(store_here().content_bytes_max));
+        let bytes = cache.cache_bytes.unwrap_or_else(|| Size::bytes(store_here(instances).content_bytes_max));
         within(("--cache-file-bytes", cache.cache_file_bytes), ("--cache-bytes", bytes))
     }
 }

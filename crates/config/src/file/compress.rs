@@ -14,13 +14,13 @@ use vermeil_http::negotiate::Choice;
 use vermeil_routing::hosts::{
     AnswerRules, CODINGS, CompressionLevels, CompressionRules, HeaderRules, is_compressed,
 };
-use vermeil_settings::CacheMemory;
 use vermeil_settings::compression::CompressionOptions;
 
 /// The bounds.
-pub(super) fn options(table: &CompressionTable) -> CompressionOptions {
+pub(super) fn options(table: &CompressionTable, instances: usize) -> CompressionOptions {
+    let here = CompressionOptions::of_each(instances);
     CompressionOptions {
-        cache_bytes: table.cache_bytes.map_or(CacheMemory::here().compressed_bytes, |size| size.bytes),
+        cache_bytes: table.cache_bytes.map_or(here.cache_bytes, |size| size.bytes),
         sending_bytes: table.sending_bytes.bytes,
         file_bytes_max: table.file_bytes.bytes,
         files_max: narrow(table.files_max),

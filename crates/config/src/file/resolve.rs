@@ -72,7 +72,7 @@ pub(super) fn resolve(
     let Listeners { addrs: listen, announced, secure } = listen(&document, hosts.folder, around, &mut found);
     let (placement, instances) = instances(&document, around, &mut found);
     let cpus = cpus_of(&instances);
-    refuse_contradictions(&document, &mut found);
+    refuse_contradictions(&document, instances.len(), &mut found);
     let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
     hosts.builder.trust(proxies::trusted(&document.proxies, &document.listener, announced, &mut found));
     let addresses = Addresses { all: &listen, secure: &secure };
@@ -92,9 +92,9 @@ pub(super) fn resolve(
     host_logs.refuse_rotated_names(&log, &mut found);
     problems.append(&mut found.0);
     let hosts = hosts?;
-    let (limits, store) = (limits(&document, &hosts, &gateway), store(&document));
+    let (limits, store) = (limits(&document, &hosts, &gateway), store(&document, instances.len()));
     let options = ServeOptions {
-        compression: compress::options(&document.compression),
+        compression: compress::options(&document.compression, instances.len()),
         cgi,
         placement,
         user,
@@ -167,8 +167,8 @@ fn limits(document: &Document, hosts: &Hosts, gateway: &GatewayOptions) -> Conne
     limits
 }
 
-fn store(document: &Document) -> StoreOptions {
-    let (cache, here) = (&document.cache, store_here());
+fn store(document: &Document, instances: usize) -> StoreOptions {
+    let (cache, here) = (&document.cache, store_here(instances));
     let content_bytes_max = cache.bytes.map_or(here.content_bytes_max, |size| size.bytes);
     StoreOptions {
         content_bytes_max,
@@ -263,7 +263,7 @@ fn instances(
     (placement, instances)
 }
 
-fn refuse_contradictions(document: &Document, problems: &mut Problems) {
+fn refuse_contradictions(document: &Document, instances: usize, problems: &mut Problems) {
     let mut within = |inner: &At<Size>, inner_key: &str, outer: Size, outer_key: &str| {
         // A default is lowered instead of refused.
         if inner.value > outer && !inner.at.is_empty() {
@@ -273,7 +273,7 @@ fn refuse_contradictions(document: &Document, problems: &mut Problems) {
     };
     let (limits, cache) = (&document.limits, &document.cache);
     within(&limits.request_line_bytes, "limits.request_line_bytes", limits.header_bytes, "header_bytes");
-    let bytes = cache.bytes.unwrap_or_else(|| Size::bytes(store_here().content_bytes_max));
+    let bytes = cache.bytes.unwrap_or_else(|| Size::bytes(store_here(instances).content_bytes_max));
     within(&cache.file_bytes, "cache.file_bytes", bytes, "bytes");
 }
 

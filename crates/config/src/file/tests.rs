@@ -72,7 +72,7 @@ fn single_host_has_every_default() {
     assert_eq!((options.io, &options.log.target), (IoChoice::Auto, &LogTarget::Stdout));
     assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
-    assert_eq!(options.store, crate::options::store_here());
+    assert_eq!(options.store, crate::options::store_here(1));
     assert_eq!(options.connections_max, crate::options::CONNECTIONS_MAX);
     let host = options.hosts.host(options.hosts.default_host());
     assert_eq!(*host.rules, vermeil_routing::hosts::Rules::default());
