@@ -6,21 +6,17 @@
 
 use super::{memory::ContentMemory, open::FileValidator};
 use bytes::Bytes;
-use rustix::io::Errno;
 use std::{
     fs::File,
     io::{self, ErrorKind},
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::FileExt,
-    },
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use vermeil_io::{CacheOnly, append_nowait, read_nowait};
+use vermeil_io::{CacheOnly, append_nowait, read_nowait, read_waiting};
 
 mod budget;
 
@@ -148,14 +144,9 @@ impl OpenFile {
         }
         let start = into.len();
         into.resize(start + count, 0);
-        let read = loop {
-            match rustix::io::pread(&*self.file, &mut into[start..], offset) {
-                Err(Errno::INTR) => {}
-                read => break read,
-            }
-        };
-        into.truncate(start + read.unwrap_or(0));
-        Ok(read?)
+        let read = read_waiting(self.file.as_fd(), &mut into[start..], offset);
+        into.truncate(start + *read.as_ref().unwrap_or(&0));
+        read
     }
 
     /// A job that brings `len` bytes at `offset` into memory.
@@ -192,11 +183,9 @@ impl WarmJob {
         let (mut at, end) = (self.offset, self.offset.saturating_add(self.len));
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(WARM_BYTES).min(WARM_BYTES);
-            match rustix::io::pread(&*self.file, &mut scratch[..want], at) {
-                Ok(0) => break,
-                Ok(count) => at += count as u64,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            match read_waiting(self.file.as_fd(), &mut scratch[..want], at)? {
+                0 => break,
+                count => at += count as u64,
             }
         }
         Ok(())
@@ -240,7 +229,7 @@ pub(super) fn read_into(
     while have < bytes.len() {
         let read = match cache {
             CacheOnly::Yes => read_nowait(file.as_fd(), &mut bytes[have..], have as u64),
-            CacheOnly::No => file.read_at(&mut bytes[have..], have as u64),
+            CacheOnly::No => read_waiting(file.as_fd(), &mut bytes[have..], have as u64),
         };
         match read {
             Ok(0) => return Err(ReadFailure::Changed),
@@ -270,7 +259,7 @@ pub(super) fn is_content(file: &File, bytes: &[u8], cache: CacheOnly) -> io::Res
     while at < bytes.len() {
         let read = match cache {
             CacheOnly::Yes => read_nowait(file.as_fd(), &mut piece, at as u64),
-            CacheOnly::No => file.read_at(&mut piece, at as u64),
+            CacheOnly::No => read_waiting(file.as_fd(), &mut piece, at as u64),
         };
         match read {
             Ok(0) => return Ok(false),

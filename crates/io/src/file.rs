@@ -2,25 +2,16 @@
 //!
 //! A thin, safe wrapper over `preadv2(2)`, and the type of the choice. Caching is left to the
 //! callers. Not every file system can say whether a read would wait: tmpfs and overlayfs refuse
-//! the flag. A file on tmpfs is read anyway, because it has no disk. Tested here.
+//! the flag. `untold_reads.rs` decides about those. Tested here.
 
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::fstatfs;
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
-/// tmpfs and ramfs, by the numbers in `linux/magic.h`. Their files have no disk, so a read does not
-/// wait, except for pages in the swap space, like any access to memory.
-const WITHOUT_DISK: [u32; 2] = [0x0102_1994, 0x8584_58F6];
-
-/// Whether the file is on a file system without a disk: tmpfs or ramfs.
-pub fn is_without_disk(file: BorrowedFd<'_>) -> bool {
-    // The field's width differs between architectures; the magic number has 32 bits.
-    fstatfs(file).is_ok_and(|info| WITHOUT_DISK.contains(&(info.f_type as u32)))
-}
+use crate::untold_reads;
 
 /// Whether a lookup may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +26,26 @@ pub enum CacheOnly {
 /// bytes than requested may come.
 ///
 /// # Errors
-/// `WouldBlock` if nothing is in memory or the file system cannot tell; else as `preadv2(2)`.
+/// `WouldBlock` if nothing is in memory, or if the file system cannot tell and was slow lately;
+/// else as `preadv2(2)`.
 pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut flags = ReadWriteFlags::NOWAIT;
-    loop {
-        match preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags) {
-            Err(Errno::OPNOTSUPP) if !flags.is_empty() && is_without_disk(file) => {
-                flags = ReadWriteFlags::empty();
-            }
-            Err(Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(Errno::INTR) => {}
-            result => return Ok(result?),
+    nowait(file, |flags| preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags))
+}
+
+/// Reads the part of `file` at `offset`, and waits for the disk. Fewer bytes than requested may
+/// come.
+///
+/// # Errors
+/// As `pread(2)`.
+pub fn read_waiting(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = |flags| preadv2(file, &mut [IoSliceMut::new(&mut *buf)], offset, flags);
+    // Asks first, because the duration of a read says something only where the kernel cannot tell.
+    match uninterrupted(|| read(ReadWriteFlags::NOWAIT)) {
+        Ok(count) => Ok(count),
+        Err(Errno::OPNOTSUPP) => {
+            Ok(untold_reads::read_on_thread(file, || uninterrupted(|| pread(file, &mut *buf, offset)))?)
         }
+        Err(_) => Ok(uninterrupted(|| pread(file, &mut *buf, offset))?),
     }
 }
 
@@ -62,29 +61,42 @@ pub fn append_nowait(
     offset: u64,
 ) -> io::Result<usize> {
     into.reserve_exact(count);
-    let spare = &mut into.spare_capacity_mut()[..count];
-    let room = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: count };
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut flags = libc::RWF_NOWAIT;
-    loop {
+    nowait(file, |flags| {
+        let spare = &mut into.spare_capacity_mut()[..count];
+        let room = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: count };
+        let flags = flags.bits().cast_signed();
         // SAFETY: `room` is the spare capacity of `into`, which stays where it is during the call;
         // the kernel writes at most `iov_len` bytes there.
         let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const room, 1, offset, flags) };
-        if let Ok(read) = usize::try_from(read) {
-            // SAFETY: the kernel has written `read` bytes behind the present length.
-            unsafe { into.set_len(into.len() + read) };
-            return Ok(read);
+        let Ok(read) = usize::try_from(read) else {
+            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+        };
+        // SAFETY: the kernel has written `read` bytes behind the present length.
+        unsafe { into.set_len(into.len() + read) };
+        Ok(read)
+    })
+}
+
+/// Performs `read` with the flag that forbids waiting, or without where the kernel refuses the flag
+/// and the read is expected to be quick.
+fn nowait(
+    file: BorrowedFd<'_>,
+    mut read: impl FnMut(ReadWriteFlags) -> Result<usize, Errno>,
+) -> io::Result<usize> {
+    match uninterrupted(|| read(ReadWriteFlags::NOWAIT)) {
+        Err(Errno::OPNOTSUPP) => {
+            untold_reads::read_on_core(file, || uninterrupted(|| read(ReadWriteFlags::empty())))
         }
-        match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                if flags != 0 && is_without_disk(file) {
-                    flags = 0;
-                    continue;
-                }
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            error if error.kind() == io::ErrorKind::Interrupted => {}
-            error => return Err(error),
+        result => Ok(result?),
+    }
+}
+
+fn uninterrupted(mut read: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    loop {
+        match read() {
+            Err(Errno::INTR) => {}
+            result => return result,
         }
     }
 }
@@ -116,7 +128,7 @@ mod tests {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         fs::write(dir.path().join("page"), "inside").unwrap();
         let file = File::open(dir.path().join("page")).unwrap();
-        assert!(is_without_disk(file.as_fd()));
+        assert!(untold_reads::is_without_disk(file.as_fd()));
         let mut buf = [0; 16];
         assert_eq!(read_nowait(file.as_fd(), &mut buf, 2).unwrap(), 4);
         assert_eq!(&buf[..4], b"side");

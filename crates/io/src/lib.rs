@@ -48,6 +48,7 @@ mod preemption;
 mod slots;
 mod socket;
 mod thread_times;
+mod untold_reads;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
 pub use clock::{Clock, thread_cpu_ns};
@@ -55,7 +56,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
-pub use file::{CacheOnly, append_nowait, is_without_disk, read_nowait, start_writeback};
+pub use file::{CacheOnly, append_nowait, read_nowait, read_waiting, start_writeback};
 pub use idle_pool::{IdlePool, ParkRequest};
 pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};
@@ -70,3 +71,4 @@ pub use socket::{
     peer_after_end, prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
 };
 pub use thread_times::ThreadTimes;
+pub use untold_reads::is_without_disk;

@@ -44,13 +44,13 @@ use std::{
     io::ErrorKind,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::{ffi::OsStrExt, fs::FileExt},
+        unix::ffi::OsStrExt,
     },
     path::Path,
     sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
-use vermeil_io::{CacheOnly, read_nowait};
+use vermeil_io::{CacheOnly, read_nowait, read_waiting};
 
 /// Bytes of the first read, and the step by which the buffer of a thread grows.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -309,7 +309,7 @@ impl ColdLookup<'_> {
             }
             let read = match self.cache {
                 CacheOnly::Yes => read_nowait(file.as_fd(), &mut buffer[..BUFFER_BYTES], 0),
-                CacheOnly::No => file.read_at(&mut buffer[..BUFFER_BYTES], 0),
+                CacheOnly::No => read_waiting(file.as_fd(), &mut buffer[..BUFFER_BYTES], 0),
             };
             let length = match read {
                 Ok(length) => length,
