@@ -7,11 +7,12 @@
 //!
 //! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
 //! `processes` follows the tree and its memory maps, `session` turns events into the records of
-//! `format`, `symbols` names addresses, `work` reads the counts of
+//! `format`, `symbols` names addresses with the help of `debug_file`, `work` reads the counts of
 //! finished work, `recorder` drives all of these. `profile` is a recording in
 //! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested
 //! in each module and end to end in `tests/record.rs`.
 
+mod debug_file;
 mod error;
 mod event;
 mod format;

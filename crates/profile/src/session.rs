@@ -183,7 +183,7 @@ impl Session {
         self.module_ids.insert(module.clone(), id);
         let mut written = module;
         if written.build_id.is_empty() {
-            written.build_id = crate::symbols::build_id(&written.path).unwrap_or_default();
+            written.build_id = crate::debug_file::build_id(&written.path).unwrap_or_default();
         }
         write(&FileRecord::Module(written.clone()))?;
         self.modules.push(written);

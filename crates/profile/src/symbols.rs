@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use blazesym::MaybeDefault;
-use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 
+use crate::debug_file::{DebugFile, build_id};
 use crate::format::{Frame, KERNEL, Module, Symbol};
 
 /// The source of the kernel's names.
@@ -32,15 +32,6 @@ impl KernelNames {
     }
 }
 
-/// The build-id of a file.
-pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
-    let path = Path::new(path);
-    if !path.is_absolute() {
-        return None;
-    }
-    read_elf_build_id(path).ok().flatten().map(|id| id.to_vec())
-}
-
 /// The names of places. Places without a name are left out.
 pub(crate) fn resolve(
     modules: &[Module],
@@ -59,7 +50,7 @@ pub(crate) fn resolve(
         offsets.dedup();
         let found = match source(module, kernel) {
             Some(NameSource::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
-            Some(NameSource::File(elf)) => of_file(&symbolizer, elf, &offsets),
+            Some(NameSource::File) => of_file(&symbolizer, &module.path, &offsets),
             None => continue,
         };
         for (offset, found) in offsets.iter().zip(found) {
@@ -74,7 +65,7 @@ pub(crate) fn resolve(
 /// The source of a module's names.
 enum NameSource {
     Kernel(Source<'static>),
-    File(Elf),
+    File,
 }
 
 fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
@@ -90,16 +81,23 @@ fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
     }
     let is_same = Path::new(&module.path).is_absolute()
         && build_id(&module.path).unwrap_or_default() == module.build_id;
-    is_same.then(|| NameSource::File(Elf::new(&module.path)))
+    is_same.then_some(NameSource::File)
 }
 
-/// Names of a file's functions. The table of symbols has whole names, and debug information often
-/// only their last parts; but debug information alone knows lines and inlined functions.
-fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Option<Sym<'a>>> {
-    let mut plain = elf.clone();
-    plain.debug_syms = false;
-    let detailed = symbolize(symbolizer, &Source::Elf(elf), Input::FileOffset(offsets));
-    let named = symbolize(symbolizer, &Source::Elf(plain), Input::FileOffset(offsets));
+/// Names of a file's functions, also from its separate file. The table of symbols has whole names,
+/// and debug information often only their last parts; but debug information alone knows lines and
+/// inlined functions.
+fn of_file<'a>(symbolizer: &'a Symbolizer, path: &str, offsets: &[u64]) -> Vec<Option<Sym<'a>>> {
+    let [mut detailed, mut named] = of_elf(symbolizer, Path::new(path), Input::FileOffset(offsets));
+    if let Some(separate) = DebugFile::of(path) {
+        // No function is at the highest address.
+        let address = |offset: &u64| separate.address(*offset).unwrap_or(u64::MAX);
+        let addresses: Vec<u64> = offsets.iter().map(address).collect();
+        let places = Input::VirtOffset(&*addresses);
+        let [more_detailed, more_named] = of_elf(symbolizer, &separate.path, places);
+        fill(&mut detailed, more_detailed);
+        fill(&mut named, more_named);
+    }
     let joined = detailed.into_iter().zip(named).map(|(detailed, named)| match (detailed, named) {
         (Some(mut detailed), Some(named)) => {
             detailed.name = named.name;
@@ -108,6 +106,18 @@ fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Opt
         (detailed, named) => detailed.or(named),
     });
     joined.collect()
+}
+
+fn fill<'a>(found: &mut [Option<Sym<'a>>], more: Vec<Option<Sym<'a>>>) {
+    found.iter_mut().zip(more).for_each(|(found, more)| *found = found.take().or(more));
+}
+
+/// Symbols by debug information where there is any, and by the table of symbols alone.
+fn of_elf<'a>(symbolizer: &'a Symbolizer, path: &Path, places: Input<&[u64]>) -> [Vec<Option<Sym<'a>>>; 2] {
+    [true, false].map(|debug_syms| {
+        let elf = Elf { debug_syms, ..Elf::new(path) };
+        symbolize(symbolizer, &Source::Elf(elf), places)
+    })
 }
 
 /// The symbol of each place; none at all if the source cannot be read.

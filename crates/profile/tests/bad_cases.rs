@@ -102,6 +102,29 @@ fn stripped_program_counts_for_its_module() {
     assert!(first.own as f64 > 0.9 * profile.weight() as f64, "{}", text(&profile));
 }
 
+/// As docs/install.md says: the names stand apart, in a table of symbols without debug information.
+#[test]
+fn names_put_apart_are_found_by_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let separate = folder.path().join("changed.debug");
+    let apart = Command::new("objcopy").arg("--only-keep-debug").arg(planted()).arg(&separate).status();
+    let plain = Command::new("strip").arg("--strip-debug").arg(&separate).status();
+    let Some(program) = changed(folder.path(), "strip", &["--strip-all"]) else { return };
+    assert!(apart.unwrap().success() && plain.unwrap().success());
+    let words = ["--add-gnu-debuglink", separate.to_str().unwrap(), program.to_str().unwrap()];
+    let linked = Command::new("objcopy").args(words).status();
+    if !linked.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: objcopy is missing");
+        return;
+    }
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&program, ["none", "1", "0.3"], &path) else { return };
+    let profile = read(&path);
+    let first = profile.function(profile.costs()[0].function);
+    assert_eq!(first.name, "planted::useful_work", "{}", text(&profile));
+    assert!(profile.functions.iter().all(|function| !function.name.contains("no name in changed")));
+}
+
 /// Without unwind tables and frame pointers a stack ends at its first frame, which is still named.
 #[test]
 fn stack_without_unwind_tables_keeps_innermost_frame() {
