@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vermeil_profile::{
     scale::{Load, Repetition, ScalePlan, ScaledPart, scale},
-    verdict,
+    verdict, verdict_page,
 };
 
 /// For the help and the man page.
@@ -156,7 +156,7 @@ impl ScaleArgs {
             Ok(scaling) => print::result(&match form {
                 ScaleForm::Text => verdict::scaling_text(&scaling),
                 ScaleForm::Json => crate::profile::as_json(&scaling),
-                ScaleForm::Html => verdict::scaling_html(&scaling),
+                ScaleForm::Html => verdict_page::scaling_html(&scaling),
             }),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }

@@ -4,13 +4,14 @@
 //! the cpu time, as `cpu_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`,
 //! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
 //! table that grows with the threads and is searched from its start; `slow`, equal shares of work
-//! although a quota gives the last of several threads half a cpu. Functions are not inlined, so
-//! that their names are seen.
+//! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
+//! thread sleeps for a millisecond. Functions are not inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
+static GATE: Mutex<u64> = Mutex::new(0);
 static SHARED: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 /// Units that all threads have done.
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -59,6 +61,15 @@ fn planted_lock() -> u64 {
         LOCK.store(false, Ordering::Release);
     }
     sum
+}
+
+/// Like a server that waits for a disk while it holds a lock.
+#[inline(never)]
+fn planted_mutex() -> u64 {
+    let mut count = GATE.lock().expect("no holder panics");
+    thread::sleep(Duration::from_millis(1));
+    *count += 1;
+    *count
 }
 
 #[inline(never)]
@@ -131,6 +142,7 @@ fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
     let extra = match &*plan.fault {
         "counter" => planted_counter(),
         "lock" => planted_lock(),
+        "mutex" => planted_mutex(),
         "sharing" => planted_sharing(thread),
         "scan" => planted_scan(&plan.table, u64::MAX) as u64,
         "slow" => planted_slow(plan.threads, units, plan.end),
@@ -152,7 +164,7 @@ struct PlantedPlan {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|counter|lock|sharing|scan|slow THREADS SECONDS");
+        eprintln!("usage: planted none|counter|lock|mutex|sharing|scan|slow THREADS SECONDS");
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
@@ -173,7 +185,8 @@ fn main() {
                     }
                     let mut units = 0;
                     while Instant::now() < plan.end {
-                        for _ in 0..100 {
+                        // A unit with a sleep takes as long as thousands of others.
+                        for _ in 0..if plan.fault == "mutex" { 1 } else { 100 } {
                             units += 1;
                             black_box(handle_request(plan, thread, units));
                         }

@@ -92,6 +92,9 @@ pub enum ProfileError {
     /// A recording without samples.
     #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
     Empty(PathBuf),
+    /// A recording without waits.
+    #[error("{}: holds no waits; record with --waits, as root or with kernel.perf_event_paranoid at 1", .0.display())]
+    NoWaits(PathBuf),
     /// More cpus than there are.
     #[error("{wanted} cpus wanted and the machine has {found} on line")]
     Cpus {

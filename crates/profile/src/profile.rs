@@ -13,7 +13,9 @@ use crate::ProfileError;
 use crate::format::{
     FileRecord, Frame, KERNEL, MissingCounter, Module, Origin, Reader, Series, Symbol, UNKNOWN, Work,
 };
+use crate::perf::Trigger;
 use crate::symbols::{self, KernelNames};
+use crate::waiting::{BlockedTime, UnknownStack, Waiting};
 use crate::work::POLLED;
 
 /// A function, by its order in the profile.
@@ -67,8 +69,17 @@ pub struct Window {
 }
 
 impl Window {
-    fn contains(self, time: u64) -> bool {
+    pub(crate) fn contains(self, time: u64) -> bool {
         u128::from(time) >= self.from.as_nanos() && self.to.is_none_or(|to| u128::from(time) < to.as_nanos())
+    }
+}
+
+impl Window {
+    /// The part of a time that the window has.
+    pub(crate) fn overlap(self, from: u64, to: u64) -> u64 {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let end = self.to.map_or(to, |end| to.min(nanoseconds(end)));
+        end.saturating_sub(from.max(nanoseconds(self.from)))
     }
 }
 
@@ -112,6 +123,8 @@ pub struct StackProfile {
     pub cut: Option<String>,
     /// The work that was done meanwhile, if the file says so.
     pub work: Option<Work>,
+    /// The waits of threads, if they were recorded.
+    pub waiting: Waiting,
 }
 
 impl StackProfile {
@@ -162,6 +175,11 @@ impl StackProfile {
                 FileRecord::Symbols(symbols) => {
                     raw.symbols.extend(symbols.into_iter().map(|symbol| (symbol.frame, symbol)));
                 }
+                record @ (FileRecord::Waited { .. }
+                | FileRecord::Wait { .. }
+                | FileRecord::WaitsEnd { .. }) => {
+                    profile.waiting.take(&record, start, options.window);
+                }
                 FileRecord::Work(work) => profile.work = Some(work),
                 FileRecord::End { time, others } => {
                     last = last.max(time.saturating_sub(start));
@@ -174,7 +192,7 @@ impl StackProfile {
             Some(why) => Some(why.to_owned()),
             None => (!ended).then(|| "the recording was ended before it was complete".to_owned()),
         };
-        if profile.samples.is_empty() {
+        if profile.samples.is_empty() && !profile.waiting.recorded {
             return Err(ProfileError::Empty(path.to_owned()));
         }
         profile.duration_ns = match options.window {
@@ -187,6 +205,7 @@ impl StackProfile {
         if !ended {
             raw.name_what_is_missing(&KernelNames::of_boot(&profile.origin.boot));
         }
+        profile.waiting.estimate();
         profile.take_stacks(&raw, options.inlined);
         if options.window.is_some() {
             // The file's number is for the whole recording.
@@ -194,6 +213,24 @@ impl StackProfile {
         }
         profile.work = profile.work.take().or_else(|| profile.counted_work());
         Ok(profile)
+    }
+
+    /// The profile with waits as its samples, whose weights are nanoseconds.
+    ///
+    /// # Errors
+    /// The recording of `path` holds no waits.
+    pub fn of_waits(mut self, path: &Path) -> Result<Self, ProfileError> {
+        if !self.waiting.recorded {
+            return Err(ProfileError::NoWaits(path.to_owned()));
+        }
+        let sample = |wait: &BlockedTime| {
+            let BlockedTime { time, cpu, pid, tid, stack, ns, .. } = *wait;
+            Some(Sampled { time, cpu, pid, tid, stack: stack.ok()?, weight: ns })
+        };
+        self.samples = self.waiting.blocked.iter().filter_map(sample).collect();
+        self.origin.trigger = Trigger::CpuClock;
+        self.waiting.instead = true;
+        Ok(self)
     }
 
     /// The growth of a column between the first and the last tick, and the seconds between. Counts
@@ -240,6 +277,7 @@ impl StackProfile {
             duration_ns: 0,
             cut: None,
             work: None,
+            waiting: Waiting::default(),
         }
     }
 
@@ -254,14 +292,19 @@ impl StackProfile {
         };
         let mut stacks = HashMap::new();
         let mut new_ids = HashMap::new();
-        for sample in &mut self.samples {
-            let id = *new_ids.entry(sample.stack).or_insert_with(|| {
-                let stack = names.stack(&raw.stacks[sample.stack as usize]);
+        let mut new_id = |old: Result<u32, UnknownStack>| -> u32 {
+            *new_ids.entry(old).or_insert_with(|| {
+                let frames = |id: u32| raw.stacks.get(id as usize).map_or(&[][..], Vec::as_slice);
+                let stack = match old {
+                    Ok(id) => names.stack(frames(id)),
+                    Err(unknown) => vec![names.unknown(unknown.name())],
+                };
                 let next = stacks.len() as u32;
                 *stacks.entry(stack).or_insert(next)
-            });
-            sample.stack = id;
-        }
+            })
+        };
+        self.samples.iter_mut().for_each(|sample| sample.stack = new_id(Ok(sample.stack)));
+        self.waiting.blocked.iter_mut().for_each(|wait| wait.stack = Ok(new_id(wait.stack)));
         let mut ordered: Vec<_> = stacks.into_iter().collect();
         ordered.sort_by_key(|(_, id)| *id);
         self.stacks = ordered.into_iter().map(|(stack, _)| stack).collect();
@@ -382,6 +425,11 @@ impl FunctionNames<'_> {
             })
             .collect();
         functions.into_iter().map(|function| self.id(function)).collect()
+    }
+
+    /// A place without code.
+    fn unknown(&mut self, name: &str) -> FunctionId {
+        self.id(Function { name: name.to_owned(), module: UNKNOWN.to_owned(), is_named: false })
     }
 
     fn id(&mut self, function: Function) -> FunctionId {

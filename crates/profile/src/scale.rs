@@ -283,6 +283,7 @@ fn run(
         output: path.clone(),
         hardware: HardwareSet::of_block(block),
         stacks: Stacks::default(),
+        waits: false,
     };
     let output = match &plan.load {
         None => {

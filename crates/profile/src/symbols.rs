@@ -164,7 +164,10 @@ mod tests {
         let place = Frame { module: 0, offset: address - map.start + map.offset };
         let found = resolve(std::slice::from_ref(&module), [place].into_iter(), &KernelNames::Here);
         assert!(found[0].function.contains("symbols::tests::a_function_to_be_named"), "{found:?}");
-        assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
+        // A build without debug information knows no lines.
+        if option_env!("CARGO_PROFILE_DEV_DEBUG") != Some("0") {
+            assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
+        }
         let rebuilt = Module { build_id: vec![1; 20], ..module };
         assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());
     }

@@ -38,6 +38,7 @@ fn record_subject(subject: Subject, output: &Path) -> Option<Recorded> {
         output: output.to_owned(),
         hardware: HardwareSet::Ipc,
         stacks: Stacks::Tables,
+        waits: false,
     };
     match record(&options, None, &AtomicBool::new(false)) {
         Ok(recorded) => Some(recorded),

@@ -39,6 +39,7 @@ fn run(stacks: Option<Stacks>, output: &Path) -> Result<SubjectRun, ProfileError
             output: output.to_owned(),
             hardware: HardwareSet::Ipc,
             stacks,
+            waits: false,
         };
         if let Err(error) = record(&options, None, &AtomicBool::new(false)) {
             let _ended = child.wait_with_output();

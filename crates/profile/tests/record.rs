@@ -28,6 +28,7 @@ fn options(subject: Subject, output: &Path) -> RecordOptions {
         output: output.to_owned(),
         hardware: HardwareSet::Ipc,
         stacks: Stacks::Tables,
+        waits: false,
     }
 }
 

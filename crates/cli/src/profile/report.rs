@@ -75,6 +75,13 @@ pub(super) struct ProfileReportArgs {
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
     window: Option<Window>,
 
+    /// Report waits instead of cpu time: where threads block, and for how long
+    ///
+    /// Needs a recording with --waits. All forms and --callers-of then count the time of waits.
+    /// Default: cpu time, and a table of waits behind it if they were recorded.
+    #[arg(long)]
+    waits: bool,
+
     /// Count functions that the compiler inlined as functions of their own
     ///
     /// Default: they count for the function that contains them.
@@ -86,7 +93,9 @@ impl ProfileReportArgs {
     /// Reports.
     pub(super) fn run(self) -> Exit {
         let options = ReadOptions { window: self.window, inlined: self.inlined };
-        let profile = match StackProfile::read(&self.recording, options) {
+        let read = StackProfile::read(&self.recording, options);
+        let read = if self.waits { read.and_then(|read| read.of_waits(&self.recording)) } else { read };
+        let profile = match read {
             Ok(profile) => profile,
             Err(error) => return print::failure(&error, Exit::CannotStart),
         };
@@ -108,15 +117,7 @@ impl ProfileReportArgs {
             ReportForm::Firefox => report::firefox(&profile).into_bytes(),
             ReportForm::Csv => report::csv(&profile).into_bytes(),
         };
-        match self.output {
-            Some(path) if path.as_os_str() != "-" => match vermeil_io::output::write(&path, bytes) {
-                Ok(()) => Exit::Clean,
-                Err(error) => {
-                    print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
-                }
-            },
-            _ => print::bytes(&bytes),
-        }
+        super::write(self.output.as_deref(), bytes)
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::counters::{CounterRate, rates};
 use super::ratios::{CounterRatio, ratios};
+use super::waiting::{WaitReport, waits};
 use crate::StackProfile;
 use crate::format::{MissingCounter, Origin, Work};
 
@@ -19,6 +20,7 @@ struct Report<'a> {
     other_processes: u64,
     incomplete: Option<&'a str>,
     functions: Vec<FunctionRow<'a>>,
+    waiting: Option<WaitReport<'a>>,
     #[serde(flatten)]
     counted: CounterReport<'a>,
 }
@@ -64,6 +66,7 @@ pub fn json(profile: &StackProfile) -> String {
         other_processes: profile.others,
         incomplete: profile.cut.as_deref(),
         functions: functions.collect(),
+        waiting: waits(profile),
         counted: CounterReport {
             counters: rates(profile),
             ratios: ratios(profile, profile.work.as_ref().map(|work| work.units)).0,
@@ -88,5 +91,14 @@ mod tests {
         assert_eq!(json["functions"][1]["total"], 3 * 1_003_009);
         assert_eq!(json["origin"]["hz"], 997);
         assert_eq!(json["incomplete"], serde_json::Value::Null);
+        assert_eq!(json["waiting"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn json_report_has_waits() {
+        let text = json(&crate::report::waiting::tests::waiting(&[("main;k_poll", 1)]));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["waiting"]["blocked"][0]["kernel"], "k_poll");
+        assert_eq!(json["waiting"]["threads"][0]["blocked_ns"], 1_000_000_000);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::callers::{Callers, by_outermost, callers_of};
+use super::waiting;
 use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
@@ -29,9 +30,22 @@ pub fn text(profile: &StackProfile, options: &TextOptions) -> String {
             callers_text(&mut out, profile, pattern, &callers, options.top);
         }
         None if !options.outermost.is_empty() => outermost(&mut out, profile, options),
+        None if profile.waiting.instead => {
+            out.push_str(waiting::table(profile, options.top).trim_start());
+            out.push_str("\n--callers-of NAME shows which code waits in a function\n");
+        }
         None => functions(&mut out, profile, options),
     }
     out
+}
+
+/// The line about the samples of a profile of waits.
+fn waits_heading(profile: &StackProfile, seconds: f64) -> String {
+    format!(
+        "{:.3} s blocked in {seconds:.1} s, by all threads together; lost {} switches\n",
+        profile.waiting.blocked_ns() as f64 / 1e9,
+        profile.waiting.lost
+    )
 }
 
 pub(super) fn heading(profile: &StackProfile) -> String {
@@ -40,6 +54,12 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     let weight = profile.weight();
     let mut out = String::new();
     let _ = writeln!(out, "{} (process {})", origin.command.join(" "), origin.pid);
+    if profile.waiting.instead {
+        out.push_str(&waits_heading(profile, seconds));
+        out.push_str(&incomplete(profile));
+        out.push('\n');
+        return out;
+    }
     let unit = match origin.trigger {
         Trigger::CpuClock => "cpu-clock; no hardware counters here, so a sample is time, not cycles",
         Trigger::Cycles => "hardware cycles",
@@ -81,14 +101,17 @@ pub(super) fn heading(profile: &StackProfile) -> String {
         "{kernel}, without a name {unnamed_share:.1} %, lost {}, throttled {}, of other processes {} (left out)",
         profile.lost, profile.throttled, profile.others
     );
-    if let Some(why) = &profile.cut {
-        let _ = writeln!(out, "INCOMPLETE: {why}; everything before is reported");
-    }
+    out.push_str(&incomplete(profile));
     if profile.lost > 0 || profile.throttled > 0 {
         let _ = writeln!(out, "DOUBTFUL: samples are missing; record with a lower --hz");
     }
     out.push('\n');
     out
+}
+
+fn incomplete(profile: &StackProfile) -> String {
+    let line = |why: &String| format!("INCOMPLETE: {why}; everything before is reported\n");
+    profile.cut.as_ref().map_or_else(String::new, line)
 }
 
 fn innermost_module<'a>(profile: &'a StackProfile, sample: &Sampled) -> &'a str {
@@ -133,6 +156,7 @@ fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
         let _ = write!(out, "\n{counters}");
     }
     out.push_str(&super::ratios::table(profile));
+    out.push_str(&waiting::table(profile, options.top));
 }
 
 fn outermost(out: &mut String, profile: &StackProfile, options: &TextOptions) {
@@ -244,6 +268,22 @@ mod tests {
         let outermost = ["io", "serve"].map(str::to_owned).into();
         let text = text(&profile, &TextOptions { outermost, ..options() });
         assert!(text.contains(" 75.0 %  io  [prog]\n 25.0 %  serve  [prog]"), "{text}");
+    }
+
+    #[test]
+    fn waits_are_reported_beside_and_instead_of_samples() {
+        let mut profile = waiting::tests::waiting(&[("main;k_poll", 2)]);
+        profile.samples = crate::profile::tests::profile(&[("main", 1)]).samples;
+        let beside = text(&profile, &options());
+        assert!(beside.contains("main  [prog], by k_poll") && beside.contains("   own   total"), "{beside}");
+        let profile = profile.of_waits(std::path::Path::new("r")).unwrap();
+        let instead = text(&profile, &options());
+        assert!(instead.contains("2.000 s blocked in 0.0 s, by all threads together"), "{instead}");
+        assert!(!instead.contains("   own   total"), "{instead}");
+        let callers_of = Some("k_poll".to_owned());
+        let callers = text(&profile, &TextOptions { callers_of, ..options() });
+        assert!(callers.contains("100.0 %  main  [prog]"), "{callers}");
+        assert_eq!(super::super::folded(&profile), "worker;main;k_poll 2000000\n");
     }
 
     #[test]
