@@ -163,6 +163,8 @@ pub fn record(
     let mut session = Session::new(Processes::tree(run.pid));
     let mut failed = known_threads(&session, &mut writer).err();
     let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware, work);
+    let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
+    unnamed.iter().for_each(|missing| ledger.lacks(&missing.name, &missing.why));
     match sampler.records_waits() {
         Ok(false) => {}
         Ok(true) => session.follow_waits(origin.start_ns),
@@ -202,7 +204,7 @@ pub fn record(
     let summary = RecordingSummary {
         output: options.output.clone(),
         bytes,
-        kernel_symbols_hidden: origin.kernel && !machine::shows_kernel_symbols(),
+        kernel_symbols_hidden: unnamed.is_some(),
         by_thread: sampler.by_thread,
         switches_lost: session.switches_lost(),
         waits_missing: sampler.records_waits().err().map(str::to_owned),

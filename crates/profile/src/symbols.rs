@@ -12,7 +12,11 @@ use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 
 use crate::debug_file::{DebugFile, build_id};
-use crate::format::{Frame, KERNEL, Module, Symbol};
+use crate::format::{Frame, KERNEL, MissingCounter, Module, Symbol};
+use crate::machine::{self, KALLSYMS};
+
+/// The names of the kernel among the things that a recording lacks.
+pub(crate) const KERNEL_NAMES: &str = "names of kernel functions";
 
 /// The source of the kernel's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +30,32 @@ pub(crate) enum KernelNames {
 }
 
 impl KernelNames {
+    /// Why no function of the kernel can be named, if so.
+    pub(crate) fn lacking(&self) -> Option<&'static str> {
+        match self {
+            Self::Here if !machine::shows_kernel_symbols(Path::new(KALLSYMS)) => Some(
+                "their addresses are hidden from this user; record as root, or with kernel.kptr_restrict at 0",
+            ),
+            Self::Copy(path) if !machine::shows_kernel_symbols(path) => Some(
+                "the copy of /proc/kallsyms has no addresses; copy it as root, or with kernel.kptr_restrict at 0",
+            ),
+            Self::None => {
+                Some("they are of another kernel or boot; import with --kallsyms, a copy of /proc/kallsyms")
+            }
+            Self::Here | Self::Copy(_) => None,
+        }
+    }
+
     /// The names of this kernel, if a recording is of its present boot.
     pub(crate) fn of_boot(boot: &str) -> Self {
-        if boot == crate::machine::boot() { Self::Here } else { Self::None }
+        if boot == machine::boot() { Self::Here } else { Self::None }
     }
+}
+
+/// What a recording with the kernel's part lacks, if its functions cannot be named.
+pub(crate) fn missing_names(kernel: &KernelNames) -> Option<MissingCounter> {
+    let why = kernel.lacking()?.to_owned();
+    Some(MissingCounter { name: KERNEL_NAMES.to_owned(), why })
 }
 
 /// The names of places. Places without a name are left out.
@@ -71,9 +97,9 @@ enum NameSource {
 fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
     if module.path == KERNEL {
         let kallsyms = match kernel {
-            KernelNames::Here if crate::machine::shows_kernel_symbols() => MaybeDefault::Default,
+            names if names.lacking().is_some() => return None,
             KernelNames::Copy(path) => MaybeDefault::Some(path.clone()),
-            KernelNames::Here | KernelNames::None => return None,
+            KernelNames::Here | KernelNames::None => MaybeDefault::Default,
         };
         // Without a search for the kernel's image, which is large and seldom installed.
         let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };

@@ -189,3 +189,49 @@ fn disk_that_fills_keeps_samples_before() {
     assert!(profile.samples.len() > 100, "{} samples were kept", profile.samples.len());
     assert!(text(&profile).contains("INCOMPLETE") && text(&profile).contains("useful_work"));
 }
+
+/// Runs one test of this program in a mount namespace in which the kernel's list of symbols has
+/// zeros in place of addresses, as a user without rights sees the list.
+fn run_with_hidden_symbols(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let hidden = folder.path().join("kallsyms");
+    fs::write(&hidden, "0000000000000000 T _text\n0000000000000000 T schedule\n").unwrap();
+    let script = "mount --bind \"$0\" /proc/kallsyms || exit 77; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(&hidden).arg(std::env::current_exe().unwrap());
+    let done = command.args(["--exact", test, "--ignored", "--nocapture"]).output();
+    match done {
+        Ok(done) if matches!(done.status.code(), Some(1 | 77)) && done.stdout.is_empty() => {
+            eprintln!("skipped: no mount namespace: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        Ok(done) => assert!(done.status.success(), "{done:?}"),
+        Err(error) => eprintln!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn hidden_kernel_symbols_are_reported() {
+    run_with_hidden_symbols("recording_without_kernel_symbols");
+}
+
+#[test]
+#[ignore = "runs within hidden_kernel_symbols_are_reported"]
+fn recording_without_kernel_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let words = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=50000"];
+    let Some(recorded) = record_subject(Subject::Command(words.map(Into::into).into()), &path) else {
+        return;
+    };
+    let profile = read(&path);
+    if !profile.origin.kernel {
+        return;
+    }
+    assert!(recorded.summary.kernel_symbols_hidden);
+    let text = text(&profile);
+    assert!(
+        text.contains("no names of kernel functions: their addresses are hidden from this user"),
+        "{text}"
+    );
+    assert!(text.contains("[no name in the kernel]"), "no sample is left out\n{text}");
+}

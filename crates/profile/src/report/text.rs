@@ -7,6 +7,7 @@ use super::waiting;
 use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
+use crate::symbols::KERNEL_NAMES;
 
 /// The choices in a text report.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     let _ = writeln!(out, "{} (process {})", origin.command.join(" "), origin.pid);
     if profile.waiting.instead {
         out.push_str(&waits_heading(profile, seconds));
+        out.push_str(&unnamed_kernel(profile));
         out.push_str(&incomplete(profile));
         out.push('\n');
         return out;
@@ -101,12 +103,19 @@ pub(super) fn heading(profile: &StackProfile) -> String {
         "{kernel}, without a name {unnamed_share:.1} %, lost {}, throttled {}, of other processes {} (left out)",
         profile.lost, profile.throttled, profile.others
     );
+    out.push_str(&unnamed_kernel(profile));
     out.push_str(&incomplete(profile));
     if profile.lost > 0 || profile.throttled > 0 {
         let _ = writeln!(out, "DOUBTFUL: samples are missing; record with a lower --hz");
     }
     out.push('\n');
     out
+}
+
+/// The reason why the kernel's functions have no names, if so.
+fn unnamed_kernel(profile: &StackProfile) -> String {
+    let missing = profile.missing.iter().find(|missing| missing.name == KERNEL_NAMES);
+    missing.map_or_else(String::new, |missing| format!("no {KERNEL_NAMES}: {}\n", missing.why))
 }
 
 fn incomplete(profile: &StackProfile) -> String {
