@@ -145,6 +145,20 @@ pub enum ProfileError {
         /// The end of the program.
         status: std::process::ExitStatus,
     },
+    /// A load that ended before the recording could begin.
+    #[error(
+        "{}: the load ended ({status}) after {seconds} s, before the recording began; let it run for the warm-up, \
+         --settle-max and the recording together",
+        command.display()
+    )]
+    LoadEnded {
+        /// The load program.
+        command: PathBuf,
+        /// The end of the program.
+        status: std::process::ExitStatus,
+        /// How long it ran.
+        seconds: u64,
+    },
     /// Another program already accepts connections at the address of the server.
     #[error("{0}: another program already accepts connections here; stop it, or choose another address")]
     PortTaken(SocketAddr),

@@ -30,6 +30,7 @@ mod sampler;
 pub mod scale;
 mod session;
 pub mod statistics;
+mod steady;
 mod symbols;
 mod unwind;
 pub mod usl;
