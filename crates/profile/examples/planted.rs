@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use vermeil_io::StackMark;
+
 use rustix::time::{ClockId, clock_gettime};
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -184,6 +186,9 @@ fn main() {
                         half.take_this_thread().expect("the group takes a thread");
                     }
                     let mut units = 0;
+                    // As a core of the event runtime marks its stack.
+                    let mut mark = StackMark::new(thread as u64 + 1);
+                    mark.set();
                     while Instant::now() < plan.end {
                         // A unit with a sleep takes as long as thousands of others.
                         for _ in 0..if plan.fault == "mutex" { 1 } else { 100 } {

@@ -161,6 +161,8 @@ pub(crate) enum FileRecord {
         stack: u32,
         /// Nanoseconds or cycles.
         weight: u64,
+        /// The color whose event ran, 0 for none.
+        color: u64,
     },
     /// Samples that the kernel could not keep.
     Lost {
@@ -432,7 +434,7 @@ pub(crate) mod tests {
         vec![
             FileRecord::Module(Module { path: "/bin/prog".to_owned(), build_id: vec![1, 2] }),
             FileRecord::Stack(vec![Frame { module: 0, offset: 77 }]),
-            FileRecord::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009 },
+            FileRecord::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009, color: 4 },
             FileRecord::Lost { time: 6, cpu: 0, count: 3 },
             FileRecord::End { time: 9, others: 0 },
         ]

@@ -48,6 +48,8 @@ pub struct Sampled {
     pub stack: u32,
     /// Nanoseconds or cycles.
     pub weight: u64,
+    /// The color whose event ran, 0 for none.
+    pub color: u64,
 }
 
 /// Counters at a moment.
@@ -148,11 +150,11 @@ impl StackProfile {
                 FileRecord::Thread { pid, tid, name } => {
                     profile.threads.insert((pid, tid), name);
                 }
-                FileRecord::Sample { time, cpu, pid, tid, stack, weight } => {
+                FileRecord::Sample { time, cpu, pid, tid, stack, weight, color } => {
                     let time = time.saturating_sub(start);
                     last = last.max(time);
                     if is_within(time) && (stack as usize) < raw.stacks.len() {
-                        profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight });
+                        profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight, color });
                     }
                 }
                 FileRecord::Lost { time, count, .. } => {
@@ -225,7 +227,7 @@ impl StackProfile {
         }
         let sample = |wait: &BlockedTime| {
             let BlockedTime { time, cpu, pid, tid, stack, ns, .. } = *wait;
-            Some(Sampled { time, cpu, pid, tid, stack: stack.ok()?, weight: ns })
+            Some(Sampled { time, cpu, pid, tid, stack: stack.ok()?, weight: ns, color: 0 })
         };
         self.samples = self.waiting.blocked.iter().filter_map(sample).collect();
         self.origin.trigger = Trigger::CpuClock;
@@ -490,7 +492,15 @@ pub(crate) mod tests {
                 time += 1_003_009;
                 let stack = profile.stacks.len() as u32 - 1;
                 let cpu = (time / 1_003_009 % 2) as u32;
-                profile.samples.push(Sampled { time, cpu, pid: 7, tid: 7, stack, weight: 1_003_009 });
+                profile.samples.push(Sampled {
+                    time,
+                    cpu,
+                    pid: 7,
+                    tid: 7,
+                    stack,
+                    weight: 1_003_009,
+                    color: 0,
+                });
             }
         }
         profile.duration_ns = time;

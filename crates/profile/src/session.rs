@@ -8,6 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use vermeil_io::StackMark;
+
 use crate::event::{EventKind, KernelEvent, Map, Sample};
 use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
 use crate::processes::{self, Processes};
@@ -130,9 +132,10 @@ impl Session {
         match what {
             EventKind::Sample(sample) if self.processes.contains(sample.pid) => {
                 let stack = self.stack(&sample, write)?;
-                let Sample { pid, tid, weight, .. } = sample;
+                let Sample { pid, tid, weight, dump, .. } = sample;
+                let color = dump.and_then(|dump| StackMark::find(&dump.stack, dump.sp)).unwrap_or(0);
                 self.counts.samples += 1;
-                write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight })?;
+                write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight, color })?;
             }
             EventKind::Sample(_) => self.counts.others += 1,
             EventKind::Leaves(sample) if self.waits.is_some() && self.processes.contains(sample.pid) => {

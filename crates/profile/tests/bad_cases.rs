@@ -56,7 +56,10 @@ fn read(path: &Path) -> StackProfile {
 
 fn text(profile: &StackProfile) -> String {
     let outermost = Vec::new();
-    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost })
+    report::text(
+        profile,
+        &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost, colors: false },
+    )
 }
 
 /// A copy of the program, changed by a tool of binutils; `None` without the tool.

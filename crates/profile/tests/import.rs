@@ -35,8 +35,13 @@ fn hidden_addresses_of_kernel_are_reported() {
     fs::write(&hidden, zeros.collect::<String>()).unwrap();
     import(&from, &to, Some(&hidden)).unwrap();
     let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
-    let options =
-        report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost: Vec::new() };
+    let options = report::TextOptions {
+        top: 10,
+        callers_of: None,
+        owner_module: None,
+        outermost: Vec::new(),
+        colors: false,
+    };
     let text = report::text(&profile, &options);
     assert!(text.contains("no names of kernel functions: the copy of /proc/kallsyms has no"), "{text}");
     assert!(text.contains("[no name in the kernel]"), "no sample is left out\n{text}");

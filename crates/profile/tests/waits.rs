@@ -52,7 +52,10 @@ fn command(words: &[&str]) -> Subject {
 
 fn text(profile: &StackProfile) -> String {
     let outermost = Vec::new();
-    report::text(profile, &report::TextOptions { top: 30, callers_of: None, owner_module: None, outermost })
+    report::text(
+        profile,
+        &report::TextOptions { top: 30, callers_of: None, owner_module: None, outermost, colors: false },
+    )
 }
 
 /// The nanoseconds that each thread waited, whatever the reason.

@@ -69,6 +69,13 @@ pub(super) struct ProfileReportArgs {
     #[arg(long, value_name = "TEXTS", value_delimiter = ',', conflicts_with = "callers_of")]
     outermost: Vec<String>,
 
+    /// Divide all samples by the color whose event ran
+    ///
+    /// For Vermeil's server a color is a connection. The events of a color never overlap, so a
+    /// color that needs a whole cpu is a limit. Default: the functions that cost most.
+    #[arg(long, conflicts_with_all = ["callers_of", "outermost", "waits"])]
+    colors: bool,
+
     /// Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s
     ///
     /// Default: all.
@@ -107,6 +114,7 @@ impl ProfileReportArgs {
                     callers_of: self.callers_of,
                     owner_module: self.owner,
                     outermost: self.outermost,
+                    colors: self.colors,
                 },
             )
             .into_bytes(),

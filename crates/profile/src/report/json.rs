@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::colors::{ColorRow, colors};
 use super::counters::{CounterRate, rates};
 use super::ratios::{CounterRatio, ratios};
 use super::waiting::{WaitReport, waits};
@@ -20,6 +21,7 @@ struct Report<'a> {
     other_processes: u64,
     incomplete: Option<&'a str>,
     functions: Vec<FunctionRow<'a>>,
+    colors: Vec<ColorRow<'a>>,
     waiting: Option<WaitReport<'a>>,
     #[serde(flatten)]
     counted: CounterReport<'a>,
@@ -66,6 +68,7 @@ pub fn json(profile: &StackProfile) -> String {
         other_processes: profile.others,
         incomplete: profile.cut.as_deref(),
         functions: functions.collect(),
+        colors: colors(profile),
         waiting: waits(profile),
         counted: CounterReport {
             counters: rates(profile),

@@ -3,6 +3,7 @@
 //! Each form is a pure function of a profile, so that tests compare text.
 
 mod callers;
+mod colors;
 mod counters;
 mod firefox;
 mod flame;

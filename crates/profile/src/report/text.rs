@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::callers::{Callers, by_outermost, callers_of};
-use super::waiting;
+use super::{colors, waiting};
 use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
@@ -20,6 +20,8 @@ pub struct TextOptions {
     pub owner_module: Option<String>,
     /// Texts in the names of the functions by which all samples are divided; may be empty.
     pub outermost: Vec<String>,
+    /// Whether samples are divided by the color whose event ran.
+    pub colors: bool,
 }
 
 /// The report as text.
@@ -31,6 +33,7 @@ pub fn text(profile: &StackProfile, options: &TextOptions) -> String {
             callers_text(&mut out, profile, pattern, &callers, options.top);
         }
         None if !options.outermost.is_empty() => outermost(&mut out, profile, options),
+        None if options.colors => out.push_str(&colors::table(profile, options.top)),
         None if profile.waiting.instead => {
             out.push_str(waiting::table(profile, options.top).trim_start());
             out.push_str("\n--callers-of NAME shows which code waits in a function\n");
@@ -233,7 +236,7 @@ mod tests {
     use crate::profile::tests::profile;
 
     fn options() -> TextOptions {
-        TextOptions { top: 2, callers_of: None, owner_module: None, outermost: Vec::new() }
+        TextOptions { top: 2, callers_of: None, owner_module: None, outermost: Vec::new(), colors: false }
     }
 
     #[test]
