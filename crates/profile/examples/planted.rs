@@ -5,14 +5,15 @@
 //! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
 //! table that grows with the threads and is searched from its start; `slow`, equal shares of work
 //! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
-//! thread sleeps for a millisecond. Functions are not inlined, so that their names are seen.
+//! thread sleeps for a millisecond; `relay`, whose threads hand each other a turn and do nothing
+//! else. Functions are not inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
 static GATE: Mutex<u64> = Mutex::new(0);
+static PASSED: Condvar = Condvar::new();
 static SHARED: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 /// Units that all threads have done.
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -72,6 +74,18 @@ fn planted_mutex() -> u64 {
     thread::sleep(Duration::from_millis(1));
     *count += 1;
     *count
+}
+
+/// Waits for the turn of this thread and gives it to the next.
+#[inline(never)]
+fn planted_relay(thread: usize, threads: usize, end: Instant) -> u64 {
+    let mut turn = GATE.lock().expect("no holder panics");
+    while *turn % threads as u64 != thread as u64 && Instant::now() < end {
+        turn = PASSED.wait_timeout(turn, end.saturating_duration_since(Instant::now())).expect("no panic").0;
+    }
+    *turn += 1;
+    PASSED.notify_all();
+    *turn
 }
 
 #[inline(never)]
@@ -145,6 +159,7 @@ fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
         "counter" => planted_counter(),
         "lock" => planted_lock(),
         "mutex" => planted_mutex(),
+        "relay" => return planted_relay(thread, plan.threads, plan.end),
         "sharing" => planted_sharing(thread),
         "scan" => planted_scan(&plan.table, u64::MAX) as u64,
         "slow" => planted_slow(plan.threads, units, plan.end),
@@ -166,7 +181,7 @@ struct PlantedPlan {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|counter|lock|mutex|sharing|scan|slow THREADS SECONDS");
+        eprintln!("usage: planted none|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS");
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
@@ -191,7 +206,7 @@ fn main() {
                     mark.set();
                     while Instant::now() < plan.end {
                         // A unit with a sleep takes as long as thousands of others.
-                        for _ in 0..if plan.fault == "mutex" { 1 } else { 100 } {
+                        for _ in 0..if ["mutex", "relay"].contains(&&*plan.fault) { 1 } else { 100 } {
                             units += 1;
                             black_box(handle_request(plan, thread, units));
                         }

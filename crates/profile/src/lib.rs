@@ -38,6 +38,7 @@ pub mod verdict;
 pub mod verdict_page;
 mod waiting;
 mod waits;
+mod window;
 mod work;
 
 pub use error::ProfileError;
@@ -45,7 +46,8 @@ pub use format::{MissingCounter, Origin, Series, Work};
 pub use import::{Imported, default_output, import};
 pub use ledger::HardwareSet;
 pub use perf::Trigger;
-pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick, Window};
+pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick};
 pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};
 pub use waiting::{BlockedTime, ThreadWaits, UnknownStack, Waiting};
+pub use window::Window;
 pub use work::WorkCounts;

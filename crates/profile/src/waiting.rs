@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::format::FileRecord;
-use crate::profile::Window;
+use crate::window::Window;
 
 /// Waits of a thread that left a cpu.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -20,11 +20,17 @@ struct Report<'a> {
     throttled: u64,
     other_processes: u64,
     incomplete: Option<&'a str>,
+    #[serde(flatten)]
+    divided: DividedReport<'a>,
+    #[serde(flatten)]
+    counted: CounterReport<'a>,
+}
+
+#[derive(Serialize)]
+struct DividedReport<'a> {
     functions: Vec<FunctionRow<'a>>,
     colors: Vec<ColorRow<'a>>,
     waiting: Option<WaitReport<'a>>,
-    #[serde(flatten)]
-    counted: CounterReport<'a>,
 }
 
 #[derive(Serialize)]
@@ -67,9 +73,11 @@ pub fn json(profile: &StackProfile) -> String {
         throttled: profile.throttled,
         other_processes: profile.others,
         incomplete: profile.cut.as_deref(),
-        functions: functions.collect(),
-        colors: colors(profile),
-        waiting: waits(profile),
+        divided: DividedReport {
+            functions: functions.collect(),
+            colors: colors(profile),
+            waiting: waits(profile),
+        },
         counted: CounterReport {
             counters: rates(profile),
             ratios: ratios(profile, profile.work.as_ref().map(|work| work.units)).0,
