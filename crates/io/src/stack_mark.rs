@@ -1,8 +1,8 @@
 //! A mark on the stack of a thread, which names the work that the thread does.
 //!
 //! A profiler that copies stacks finds the mark in the copy, without a call into the process and
-//! without a symbol. The copy begins at the stack pointer, so it has live frames only. The mark is
-//! erased when it is dropped, because a later frame may contain the bytes without writing them.
+//! without a symbol. The copy begins at the stack pointer, so the copy has live frames only. A
+//! dropped mark is erased, because a later frame may contain the bytes without writing them.
 //! Tested below, and with a recording in the profiler's `tests/record.rs`.
 
 use std::hint::black_box;
@@ -10,8 +10,8 @@ use std::hint::black_box;
 /// The beginning of each mark. Two random words, which no program has on its stack by chance.
 const BEGIN: [u64; 2] = [0x9d1f_5c3e_a7b2_6849, 0xe41b_83d6_2f70_95ca];
 
-/// A mark that is found as long as it lives. It must stay where it is, so it belongs in a local
-/// variable that is not moved.
+/// A mark that is found as long as it lives. A mark that moves is not found, so the place of a mark
+/// is a local variable.
 #[repr(C)]
 #[derive(Debug)]
 pub struct StackMark {
@@ -20,7 +20,7 @@ pub struct StackMark {
 }
 
 impl StackMark {
-    /// A mark that names work. Call [`Self::set`] once it is at its place.
+    /// A mark that names work. Call [`Self::set`] once the mark is at its place.
     #[inline]
     pub fn new(name: u64) -> Self {
         Self { begin: BEGIN, name }

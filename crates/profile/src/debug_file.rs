@@ -1,7 +1,7 @@
 //! Separate files with the names of a stripped program, as `objcopy --only-keep-debug` writes them.
 //!
 //! A file is found by the build-id of the program in `/usr/lib/debug/.build-id`, or by the name in
-//! the program's `.gnu_debuglink` section: beside the program, in `.debug` beside the program, or in
+//! the program's `.gnu_debuglink` section: beside the program, in `.debug` there, or in
 //! `/usr/lib/debug`. A candidate counts only if its build-id, or without build-ids its checksum, is
 //! that of the program. Leaves out names (`symbols`). Tested below and in `tests/bad_cases.rs`.
 
@@ -19,7 +19,7 @@ const FOLDER: &str = "/usr/lib/debug";
 pub(crate) struct DebugFile {
     pub(crate) path: PathBuf,
     /// Offset in the program, virtual address and length of each segment. The separate file has
-    /// other offsets, because it lacks the code.
+    /// other offsets, because the code is missing there.
     segments: Vec<(u64, u64, u64)>,
 }
 

@@ -156,7 +156,7 @@ pub enum ProfileError {
         command: PathBuf,
         /// The end of the program.
         status: std::process::ExitStatus,
-        /// How long it ran.
+        /// Seconds from the start to the end of the program.
         seconds: u64,
     },
     /// Another program already accepts connections at the address of the server.

@@ -62,14 +62,14 @@ pub(crate) enum EventKind {
     Switched {
         pid: i32,
         tid: i32,
-        to: RunState,
+        to: SwitchTarget,
     },
     SwitchesLost(u64),
 }
 
 /// The state of a thread after a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RunState {
+pub(crate) enum SwitchTarget {
     Runs,
     /// The thread could run, but another thread has the cpu.
     Ready,
@@ -202,9 +202,9 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<KernelEvent> {
             pid: common.pid?,
             tid: common.tid?,
             to: match switch {
-                ContextSwitchRecord::In { .. } => RunState::Runs,
-                ContextSwitchRecord::Out { preempted: TaskWasPreempted::Yes, .. } => RunState::Ready,
-                ContextSwitchRecord::Out { preempted: TaskWasPreempted::No, .. } => RunState::Blocked,
+                ContextSwitchRecord::In { .. } => SwitchTarget::Runs,
+                ContextSwitchRecord::Out { preempted: TaskWasPreempted::Yes, .. } => SwitchTarget::Ready,
+                ContextSwitchRecord::Out { preempted: TaskWasPreempted::No, .. } => SwitchTarget::Blocked,
             },
         },
         _ => return None,
@@ -286,7 +286,9 @@ mod tests {
     fn switch_record_tells_state_of_thread() {
         // The other thread, then this thread, time and cpu.
         let body = bytes(&[pair(5, 5), pair(7, 8), 9_000, pair(1, 0)]);
-        for (misc, to) in [(0, RunState::Runs), (1 << 13, RunState::Blocked), (3 << 13, RunState::Ready)] {
+        for (misc, to) in
+            [(0, SwitchTarget::Runs), (1 << 13, SwitchTarget::Blocked), (3 << 13, SwitchTarget::Ready)]
+        {
             let event = OwnRecords::new(true).read(&RawRecord { kind: 15, misc, body: &body }).unwrap();
             let what = EventKind::Switched { pid: 7, tid: 8, to };
             assert_eq!(event, KernelEvent { time: 9_000, cpu: 1, what });

@@ -227,7 +227,7 @@ pub(crate) enum FileRecord {
         stack: Option<u32>,
         /// The duration.
         ns: u64,
-        /// Switches of the cpu that this one stands for.
+        /// Switches of the cpu that this wait stands for.
         switches: u64,
     },
     /// Behind the last wait.

@@ -48,6 +48,6 @@ pub use ledger::HardwareSet;
 pub use perf::Trigger;
 pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick};
 pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};
-pub use waiting::{BlockedTime, ThreadWaits, UnknownStack, Waiting};
+pub use waiting::{BlockedTime, RecordedWaits, ThreadWaits, UnknownStack};
 pub use window::Window;
 pub use work::WorkCounts;

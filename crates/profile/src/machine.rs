@@ -88,7 +88,7 @@ pub(crate) fn command_line(pid: i32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The kernel's list of its symbols.
+/// The kernel's list of symbols.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 
 /// Whether a list of the kernel's symbols has their addresses. The kernel shows zeros to a user

@@ -14,7 +14,7 @@ use crate::format::{
 };
 use crate::perf::Trigger;
 use crate::symbols::{self, KernelNames};
-use crate::waiting::{BlockedTime, UnknownStack, Waiting};
+use crate::waiting::{BlockedTime, RecordedWaits, UnknownStack};
 use crate::window::Window;
 use crate::work::POLLED;
 
@@ -101,8 +101,8 @@ pub struct StackProfile {
     pub cut: Option<String>,
     /// The work that was done meanwhile, if the file says so.
     pub work: Option<Work>,
-    /// The waits of threads, if they were recorded.
-    pub waiting: Waiting,
+    /// The waits of threads, if the recording has any.
+    pub waiting: RecordedWaits,
 }
 
 impl StackProfile {
@@ -193,7 +193,7 @@ impl StackProfile {
         Ok(profile)
     }
 
-    /// The profile with waits as its samples, whose weights are nanoseconds.
+    /// The profile with waits as samples, whose weights are nanoseconds.
     ///
     /// # Errors
     /// The recording of `path` holds no waits.
@@ -255,7 +255,7 @@ impl StackProfile {
             duration_ns: 0,
             cut: None,
             work: None,
-            waiting: Waiting::default(),
+            waiting: RecordedWaits::default(),
         }
     }
 

@@ -1,5 +1,6 @@
-//! Pages of comparisons and of scaling: the text of `verdict`, bars, tables with owners, and a flame
-//! graph of the excess. One HTML file each, without network, readable on a phone and in the dark.
+//! Pages of comparisons and of scaling: the text of `verdict`, bars, tables with owners, and a
+//! flame graph of the excess. One HTML file each, without network, for wide and narrow screens and
+//! in the dark.
 
 use std::fmt::Write;
 

@@ -73,7 +73,7 @@ pub struct BlockedTime {
 
 /// The waits of a recording or a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct RecordedWaits {
     /// Whether waits were recorded.
     pub recorded: bool,
     /// Whether the samples of the profile are waits, not cpu time.
@@ -86,7 +86,7 @@ pub struct Waiting {
     pub lost: u64,
 }
 
-impl Waiting {
+impl RecordedWaits {
     /// Takes a record, with times since `start`; returns whether it was one of waits.
     pub(crate) fn take(&mut self, record: &FileRecord, start: u64, window: Option<Window>) -> bool {
         match *record {
@@ -173,14 +173,14 @@ mod tests {
         FileRecord::Wait { time, cpu: 1, pid: 7, tid: 8, stack: Some(stack), ns, switches }
     }
 
-    fn of(records: &[FileRecord], window: Option<Window>) -> Waiting {
-        let mut waiting = Waiting::default();
+    fn of(records: &[FileRecord], window: Option<Window>) -> RecordedWaits {
+        let mut waiting = RecordedWaits::default();
         assert!(records.iter().all(|record| waiting.take(record, 0, window)));
         waiting.estimate();
         waiting
     }
 
-    fn times(waiting: &Waiting) -> Vec<(Result<u32, UnknownStack>, u64)> {
+    fn times(waiting: &RecordedWaits) -> Vec<(Result<u32, UnknownStack>, u64)> {
         waiting.blocked.iter().map(|wait| (wait.stack, wait.ns)).collect()
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::event::RunState;
+use crate::event::SwitchTarget;
 use crate::format::FileRecord;
 
 /// Threads that are followed at once. Waits of further threads count as lost.
@@ -93,11 +93,11 @@ impl WaitLedger {
     }
 
     /// Takes a switch. Returns the record of a wait that ended, if its stack is known.
-    pub(crate) fn switched(&mut self, at: Switch, to: RunState) -> Option<FileRecord> {
+    pub(crate) fn switched(&mut self, at: Switch, to: SwitchTarget) -> Option<FileRecord> {
         match to {
-            RunState::Runs => return self.runs(at.tid, at.time),
-            RunState::Ready => self.left(at, true),
-            RunState::Blocked => self.left(at, false),
+            SwitchTarget::Runs => return self.runs(at.tid, at.time),
+            SwitchTarget::Ready => self.left(at, true),
+            SwitchTarget::Blocked => self.left(at, false),
         }
         None
     }

@@ -1,8 +1,8 @@
 //! The cost of a recording for its subject and for the machine, in interleaved pairs of runs.
 //!
 //! Ignored in the usual run, because a minute of pairs says more than a second, and a busy machine
-//! says nothing: `cargo test -p vermeil-profile recording_costs -- --ignored --nocapture`. The subject
-//! computes, or two of its threads hand each other a turn, which is the worst case for waits.
+//! says nothing: `cargo test -p vermeil-profile recording_costs -- --ignored --nocapture`.
+//! The subject computes, or two threads hand each other a turn, the worst case for waits.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -105,9 +105,9 @@ fn stacks_are_estimated_at_low_rate() {
 }
 
 /// Ends a child when the test ends.
-struct StoppedChild(Child);
+struct WaitingChild(Child);
 
-impl Drop for StoppedChild {
+impl Drop for WaitingChild {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _waited = self.0.wait();
@@ -118,7 +118,7 @@ impl Drop for StoppedChild {
 fn thread_that_waits_all_the_time_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
-    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map(StoppedChild);
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map(WaitingChild);
     let child = child.as_mut().unwrap();
     let pid = child.0.id() as i32;
     let wait = format!("/proc/{pid}/stat");

@@ -85,7 +85,7 @@ pub(super) struct ProfileReportArgs {
     /// Report waits instead of cpu time: where threads block, and for how long
     ///
     /// Needs a recording with --waits. All forms and --callers-of then count the time of waits.
-    /// Default: cpu time, and a table of waits behind it if they were recorded.
+    /// Default: cpu time, with a table of waits behind, if the recording has waits.
     #[arg(long)]
     waits: bool,
 

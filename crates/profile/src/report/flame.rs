@@ -83,7 +83,7 @@ impl<K: Ord + Clone> FlameNode<K> {
         )
     }
 
-    /// Writes a node as `["name", "module", value, [callees]]`, in a comparison with the base behind.
+    /// Writes a node as `["name", "module", value, [callees]]`, the base of a comparison behind.
     fn write<'a>(
         &'a self,
         out: &mut String,
