@@ -145,9 +145,9 @@ pub enum ProfileError {
         /// The end of the program.
         status: std::process::ExitStatus,
     },
-    /// A load that ended before the recording could begin.
+    /// A load that ended before there was a sample.
     #[error(
-        "{}: the load ended ({status}) after {seconds} s, before the recording began; let it run for the warm-up, \
+        "{}: the load ended ({status}) after {seconds} s, before the recording; let it run for the warm-up, \
          --settle-max and the recording together",
         command.display()
     )]

@@ -347,6 +347,7 @@ fn record_server(
     let mut server = start(words, Some(cpus), Stdio::null())?;
     server.wait_until_ready(load.ready, words)?;
     let mut driver = start(&load.command, None, Stdio::piped())?;
+    let started = Instant::now();
     let steady = settle(load, &mut driver, stop)?;
     options.subject = Subject::Process(server.0.id() as i32);
     options.duration = Some(load.duration);
@@ -357,8 +358,12 @@ fn record_server(
         watch.store(true, Ordering::Relaxed);
         output
     });
-    record(options, None, &ended)?;
+    let recorded = record(options, None, &ended)?;
     let output = waiting.join().expect("waiting for the load does not panic")?;
+    if recorded.summary.samples == 0 && recorded.summary.duration < load.duration {
+        let (seconds, status) = (started.elapsed().as_secs(), output.status);
+        return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
+    }
     server.end();
     Ok((output, steady))
 }
