@@ -430,6 +430,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--count', '--count', [CompletionResultType]::ParameterName, 'The set of hardware events that is counted beside the samples')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The file of the recording')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'The file of the recording')
+            [CompletionResult]::new('--waits', '--waits', [CompletionResultType]::ParameterName, 'Record also how long each thread waits, and where threads block')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -443,6 +444,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--owner', '--owner', [CompletionResultType]::ParameterName, 'With --callers-of: the module whose nearest frame is responsible')
             [CompletionResult]::new('--outermost', '--outermost', [CompletionResultType]::ParameterName, 'Divide all samples by the outermost function with one of these texts in its name')
             [CompletionResult]::new('--window', '--window', [CompletionResultType]::ParameterName, 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s')
+            [CompletionResult]::new('--colors', '--colors', [CompletionResultType]::ParameterName, 'Divide all samples by the color whose event ran')
+            [CompletionResult]::new('--waits', '--waits', [CompletionResultType]::ParameterName, 'Report waits instead of cpu time: where threads block, and for how long')
             [CompletionResult]::new('--inlined', '--inlined', [CompletionResultType]::ParameterName, 'Count functions that the compiler inlined as functions of their own')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -451,7 +454,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         'vermeil;profile;compare' {
             [CompletionResult]::new('--work', '--work', [CompletionResultType]::ParameterName, 'The work done during each recording of the base and of the other side, such as requests')
             [CompletionResult]::new('--cpus', '--cpus', [CompletionResultType]::ParameterName, 'The cpus of the base and of the other side')
-            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON instead of text')
+            [CompletionResult]::new('--form', '--form', [CompletionResultType]::ParameterName, 'The form of the comparison')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The file to write; `-` is standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'The file to write; `-` is standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -493,7 +498,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--reps', '--reps', [CompletionResultType]::ParameterName, 'Runs on each number of cpus or nodes')
             [CompletionResult]::new('--load', '--load', [CompletionResultType]::ParameterName, 'The load on a server, a command line; `load …` is vermeil''s own')
             [CompletionResult]::new('--ready', '--ready', [CompletionResultType]::ParameterName, 'The address at which the server is ready once it accepts connections')
-            [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h')
+            [CompletionResult]::new('--settle-max', '--settle-max', [CompletionResultType]::ParameterName, 'How much longer the load may run until the work is steady, with the same units')
             [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--work', '--work', [CompletionResultType]::ParameterName, 'The work in the output: a key of its JSON, one key divided by another, or the word before a number')
             [CompletionResult]::new('--hz', '--hz', [CompletionResultType]::ParameterName, 'Samples per second and cpu')

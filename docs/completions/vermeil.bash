@@ -1258,7 +1258,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__profile__subcmd__compare)
-            opts="-h --work --cpus --json --help"
+            opts="-o -h --work --cpus --form --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1270,6 +1270,40 @@ _vermeil() {
                     ;;
                 --cpus)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --form)
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 *)
@@ -1423,7 +1457,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__profile__subcmd__record)
-            opts="-o -h --pid --control --hz --duration --stacks --count --output --help"
+            opts="-o -h --pid --control --hz --duration --stacks --waits --count --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1502,7 +1536,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__profile__subcmd__report)
-            opts="-o -h --form --output --top --callers-of --owner --outermost --window --inlined --help"
+            opts="-o -h --form --output --top --callers-of --owner --outermost --colors --window --waits --inlined --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1599,7 +1633,7 @@ _vermeil() {
             return 0
             ;;
         vermeil__subcmd__scale)
-            opts="-h --cores --nodes --reps --load --ready --warm-up --time --work --hz --seed --folder --form --help"
+            opts="-h --cores --nodes --reps --load --ready --warm-up --settle-max --time --work --hz --seed --folder --form --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1626,6 +1660,10 @@ _vermeil() {
                     return 0
                     ;;
                 --warm-up)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --settle-max)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

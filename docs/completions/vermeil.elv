@@ -389,6 +389,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --count 'The set of hardware events that is counted beside the samples'
             cand -o 'The file of the recording'
             cand --output 'The file of the recording'
+            cand --waits 'Record also how long each thread waits, and where threads block'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -401,6 +402,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --owner 'With --callers-of: the module whose nearest frame is responsible'
             cand --outermost 'Divide all samples by the outermost function with one of these texts in its name'
             cand --window 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s'
+            cand --colors 'Divide all samples by the color whose event ran'
+            cand --waits 'Report waits instead of cpu time: where threads block, and for how long'
             cand --inlined 'Count functions that the compiler inlined as functions of their own'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -408,7 +411,9 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;profile;compare'= {
             cand --work 'The work done during each recording of the base and of the other side, such as requests'
             cand --cpus 'The cpus of the base and of the other side'
-            cand --json 'Write JSON instead of text'
+            cand --form 'The form of the comparison'
+            cand -o 'The file to write; `-` is standard output'
+            cand --output 'The file to write; `-` is standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -442,7 +447,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --reps 'Runs on each number of cpus or nodes'
             cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
             cand --ready 'The address at which the server is ready once it accepts connections'
-            cand --warm-up 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h'
+            cand --warm-up 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h'
+            cand --settle-max 'How much longer the load may run until the work is steady, with the same units'
             cand --time 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h'
             cand --work 'The work in the output: a key of its JSON, one key divided by another, or the word before a number'
             cand --hz 'Samples per second and cpu'

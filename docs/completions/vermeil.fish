@@ -309,6 +309,7 @@ cache\t'Accesses and misses of the last cache'
 tlb\t'Misses of the translation caches'
 remote\t'Accesses to memory of other nodes'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -s o -l output -d 'The file of the recording' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l waits -d 'Record also how long each thread waits, and where threads block'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l form -d 'The form of the report' -r -f -a "text\t'Tables for people'
 json\t'All functions and counters for programs'
@@ -323,11 +324,16 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l owner -d 'With --callers-of: the module whose nearest frame is responsible' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l outermost -d 'Divide all samples by the outermost function with one of these texts in its name' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l window -d 'Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l colors -d 'Divide all samples by the color whose event ran'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l waits -d 'Report waits instead of cpu time: where threads block, and for how long'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -l inlined -d 'Count functions that the compiler inlined as functions of their own'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l work -d 'The work done during each recording of the base and of the other side, such as requests' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l cpus -d 'The cpus of the base and of the other side' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l json -d 'Write JSON instead of text'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -l form -d 'The form of the comparison' -r -f -a "text\t'Text for people'
+json\t'All functions and ratios for programs'
+html\t'One HTML file with a flame graph of the excess, without network'"
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -s o -l output -d 'The file to write; `-` is standard output' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from import" -s o -l output -d 'The file of the recording' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from import" -l kallsyms -d 'A copy of /proc/kallsyms of the recorded machine' -r -F
@@ -342,7 +348,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l nodes -d 'Numb
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs on each number of cpus or nodes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l load -d 'The load on a server, a command line; `load …` is vermeil\'s own' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l ready -d 'The address at which the server is ready once it accepts connections' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l warm-up -d 'How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l warm-up -d 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l settle-max -d 'How much longer the load may run until the work is steady, with the same units' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l time -d 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l work -d 'The work in the output: a key of its JSON, one key divided by another, or the word before a number' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l hz -d 'Samples per second and cpu' -r

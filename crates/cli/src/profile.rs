@@ -9,20 +9,23 @@ mod record;
 mod report;
 mod work;
 
-use crate::Exit;
+use crate::{Exit, print};
 use clap::{Args, Subcommand};
+use std::path::Path;
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
     "vermeil profile record -o web.prof --duration 10s --pid 4711",
     "vermeil profile record -- vermeil serve /srv/www",
     "vermeil profile record --control /run/vermeil/web.sock --duration 10s",
+    "vermeil profile record --waits --pid 4711 --duration 10s",
     "vermeil profile report web.prof",
     "vermeil profile report web.prof --callers-of copy_to_iter",
     "vermeil profile report web.prof --outermost Core::io,vermeil_server::",
+    "vermeil profile report web.prof --waits --form html -o waits.html",
     "vermeil profile report web.prof --form html -o web.html",
     "vermeil profile report web.prof --form csv --window 10s..25s",
-    "vermeil profile compare vermeil-scale/cpus-1 vermeil-scale/cpus-2",
+    "vermeil profile compare vermeil-scale/cpus-1 vermeil-scale/cpus-2 --form html -o excess.html",
     "vermeil profile import perf.data -o other.prof",
 ];
 
@@ -56,6 +59,19 @@ impl ProfileArgs {
             ProfileCommand::Compare(args) => args.run(),
             ProfileCommand::Import(args) => args.run(),
         }
+    }
+}
+
+/// Writes a result to a file, or to standard output for `-` and by default.
+fn write(output: Option<&Path>, bytes: Vec<u8>) -> Exit {
+    match output {
+        Some(path) if path.as_os_str() != "-" => match vermeil_io::output::write(path, bytes) {
+            Ok(()) => Exit::Clean,
+            Err(error) => {
+                print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
+            }
+        },
+        _ => print::bytes(&bytes),
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vermeil_profile::{
     scale::{Load, Repetition, ScalePlan, ScaledPart, scale},
-    verdict,
+    verdict, verdict_page,
 };
 
 /// For the help and the man page.
@@ -114,11 +114,19 @@ struct ServerLoadArgs {
     #[arg(long, value_name = "ADDRESS", requires = "load")]
     ready: Option<SocketAddr>,
 
-    /// How long the load runs before a recording begins, in seconds or with a unit: ms, s, m, h
+    /// How long the load runs at least before a recording begins, in seconds or with a unit: ms, s,
+    /// m, h
     ///
     /// From 1ms to 24h. Default: 2s.
     #[arg(long, value_name = "TIME", requires = "load")]
     warm_up: Option<Span>,
+
+    /// How much longer the load may run until the work is steady, with the same units
+    ///
+    /// Steady means that the bytes sent in three successive seconds differ by at most 10 %. A run
+    /// that is not steady then is recorded and fails a gate. From 1ms to 24h. Default: 8s.
+    #[arg(long, value_name = "TIME", requires = "load")]
+    settle_max: Option<Span>,
 
     /// How long a recording under load takes, in seconds or with a unit: ms, s, m, h
     ///
@@ -132,11 +140,13 @@ impl ServerLoadArgs {
         let seconds = |span: Option<Span>, default: u64| {
             span.map_or(std::time::Duration::from_secs(default), std::time::Duration::from)
         };
-        let (warm_up, duration) = (seconds(self.warm_up, 2), seconds(self.time, 10));
+        let (warm_up, settle_max) = (seconds(self.warm_up, 2), seconds(self.settle_max, 8));
+        let duration = seconds(self.time, 10);
         self.load.zip(self.ready).map(|(load, ready)| Load {
             command: own(load.split_whitespace().map(OsString::from).collect(), "load"),
             ready,
             warm_up,
+            settle_max,
             duration,
         })
     }
@@ -156,7 +166,7 @@ impl ScaleArgs {
             Ok(scaling) => print::result(&match form {
                 ScaleForm::Text => verdict::scaling_text(&scaling),
                 ScaleForm::Json => crate::profile::as_json(&scaling),
-                ScaleForm::Html => verdict::scaling_html(&scaling),
+                ScaleForm::Html => verdict_page::scaling_html(&scaling),
             }),
             Err(error) => print::failure(&error, Exit::CannotStart),
         }

@@ -47,6 +47,7 @@ mod passed;
 mod preemption;
 mod slots;
 mod socket;
+mod stack_mark;
 mod thread_times;
 mod untold_reads;
 
@@ -70,5 +71,6 @@ pub use socket::{
     has_queued, held_bytes, incoming_cpu, incoming_queue, limit_queue, listen, newcomer, peer_addr,
     peer_after_end, prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
 };
+pub use stack_mark::StackMark;
 pub use thread_times::ThreadTimes;
 pub use untold_reads::is_without_disk;

@@ -4,21 +4,27 @@
 //! the cpu time, as `cpu_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`,
 //! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
 //! table that grows with the threads and is searched from its start; `slow`, equal shares of work
-//! although a quota gives the last of several threads half a cpu. Functions are not inlined, so
-//! that their names are seen.
+//! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
+//! thread sleeps for a millisecond; `relay`, whose threads hand each other a turn and do nothing
+//! else. Functions are not inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use vermeil_io::StackMark;
 
 use rustix::time::{ClockId, clock_gettime};
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 static LOCK: AtomicBool = AtomicBool::new(false);
+static GATE: Mutex<u64> = Mutex::new(0);
+static PASSED: Condvar = Condvar::new();
 static SHARED: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 /// Units that all threads have done.
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -59,6 +65,27 @@ fn planted_lock() -> u64 {
         LOCK.store(false, Ordering::Release);
     }
     sum
+}
+
+/// Like a server that waits for a disk while it holds a lock.
+#[inline(never)]
+fn planted_mutex() -> u64 {
+    let mut count = GATE.lock().expect("no holder panics");
+    thread::sleep(Duration::from_millis(1));
+    *count += 1;
+    *count
+}
+
+/// Waits for the turn of this thread and gives it to the next.
+#[inline(never)]
+fn planted_relay(thread: usize, threads: usize, end: Instant) -> u64 {
+    let mut turn = GATE.lock().expect("no holder panics");
+    while *turn % threads as u64 != thread as u64 && Instant::now() < end {
+        turn = PASSED.wait_timeout(turn, end.saturating_duration_since(Instant::now())).expect("no panic").0;
+    }
+    *turn += 1;
+    PASSED.notify_all();
+    *turn
 }
 
 #[inline(never)]
@@ -131,6 +158,8 @@ fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
     let extra = match &*plan.fault {
         "counter" => planted_counter(),
         "lock" => planted_lock(),
+        "mutex" => planted_mutex(),
+        "relay" => return planted_relay(thread, plan.threads, plan.end),
         "sharing" => planted_sharing(thread),
         "scan" => planted_scan(&plan.table, u64::MAX) as u64,
         "slow" => planted_slow(plan.threads, units, plan.end),
@@ -152,7 +181,7 @@ struct PlantedPlan {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|counter|lock|sharing|scan|slow THREADS SECONDS");
+        eprintln!("usage: planted none|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS");
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
@@ -172,8 +201,12 @@ fn main() {
                         half.take_this_thread().expect("the group takes a thread");
                     }
                     let mut units = 0;
+                    // As a core of the event runtime marks its stack.
+                    let mut mark = StackMark::new(thread as u64 + 1);
+                    mark.set();
                     while Instant::now() < plan.end {
-                        for _ in 0..100 {
+                        // A unit with a sleep takes as long as thousands of others.
+                        for _ in 0..if ["mutex", "relay"].contains(&&*plan.fault) { 1 } else { 100 } {
                             units += 1;
                             black_box(handle_request(plan, thread, units));
                         }

@@ -92,6 +92,9 @@ pub enum ProfileError {
     /// A recording without samples.
     #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
     Empty(PathBuf),
+    /// A recording without waits.
+    #[error("{}: holds no waits; record with --waits, as root or with kernel.perf_event_paranoid at 1", .0.display())]
+    NoWaits(PathBuf),
     /// More cpus than there are.
     #[error("{wanted} cpus wanted and the machine has {found} on line")]
     Cpus {
@@ -141,6 +144,20 @@ pub enum ProfileError {
         address: SocketAddr,
         /// The end of the program.
         status: std::process::ExitStatus,
+    },
+    /// A load that ended before there was a sample.
+    #[error(
+        "{}: the load ended ({status}) after {seconds} s, before the recording; let it run for the warm-up, \
+         --settle-max and the recording together",
+        command.display()
+    )]
+    LoadEnded {
+        /// The load program.
+        command: PathBuf,
+        /// The end of the program.
+        status: std::process::ExitStatus,
+        /// Seconds from the start to the end of the program.
+        seconds: u64,
     },
     /// Another program already accepts connections at the address of the server.
     #[error("{0}: another program already accepts connections here; stop it, or choose another address")]

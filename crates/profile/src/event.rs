@@ -6,8 +6,8 @@
 
 use linux_perf_data::Endianness;
 use linux_perf_data::linux_perf_event_reader::{
-    BranchSampleFormat, CpuMode, EventRecord, Mmap2FileId, RawData, RawEventRecord, ReadFormat,
-    RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat, SampleRecord,
+    BranchSampleFormat, ContextSwitchRecord, CpuMode, EventRecord, Mmap2FileId, RawData, RawEventRecord,
+    ReadFormat, RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat, SampleRecord, TaskWasPreempted,
 };
 
 use crate::perf::{DUMP_FIELDS, REGISTERS, RawRecord, SAMPLE_FIELDS, register_mask};
@@ -56,6 +56,25 @@ pub(crate) enum EventKind {
     },
     Lost(u64),
     Throttled,
+    /// The stack of a thread that leaves its cpu; the weight is a number of switches.
+    Leaves(Sample),
+    /// A thread left its cpu or took one.
+    Switched {
+        pid: i32,
+        tid: i32,
+        to: SwitchTarget,
+    },
+    SwitchesLost(u64),
+}
+
+/// The state of a thread after a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwitchTarget {
+    Runs,
+    /// The thread could run, but another thread has the cpu.
+    Ready,
+    /// The thread waits for an event.
+    Blocked,
 }
 
 /// A sample of a thread.
@@ -179,6 +198,15 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<KernelEvent> {
         }
         EventRecord::Lost(lost) => EventKind::Lost(lost.count),
         EventRecord::Throttle(_) => EventKind::Throttled,
+        EventRecord::ContextSwitch(switch) => EventKind::Switched {
+            pid: common.pid?,
+            tid: common.tid?,
+            to: match switch {
+                ContextSwitchRecord::In { .. } => SwitchTarget::Runs,
+                ContextSwitchRecord::Out { preempted: TaskWasPreempted::Yes, .. } => SwitchTarget::Ready,
+                ContextSwitchRecord::Out { preempted: TaskWasPreempted::No, .. } => SwitchTarget::Blocked,
+            },
+        },
         _ => return None,
     };
     Some(KernelEvent { time, cpu: common.cpu.unwrap_or(0), what })
@@ -252,6 +280,19 @@ mod tests {
         let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
         let event = OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
         assert_eq!(event, KernelEvent { time: 9_000, cpu: 2, what: EventKind::Lost(12) });
+    }
+
+    #[test]
+    fn switch_record_tells_state_of_thread() {
+        // The other thread, then this thread, time and cpu.
+        let body = bytes(&[pair(5, 5), pair(7, 8), 9_000, pair(1, 0)]);
+        for (misc, to) in
+            [(0, SwitchTarget::Runs), (1 << 13, SwitchTarget::Blocked), (3 << 13, SwitchTarget::Ready)]
+        {
+            let event = OwnRecords::new(true).read(&RawRecord { kind: 15, misc, body: &body }).unwrap();
+            let what = EventKind::Switched { pid: 7, tid: 8, to };
+            assert_eq!(event, KernelEvent { time: 9_000, cpu: 1, what });
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::perf::Trigger;
 /// How each recording begins. The first byte is no text, so that tools take the file for binary.
 const MAGIC: [u8; 8] = *b"\x89VMLPROF";
 /// The form that this binary writes and reads.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 /// No record is longer, so a damaged length asks for no more memory than this.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
 
@@ -161,6 +161,8 @@ pub(crate) enum FileRecord {
         stack: u32,
         /// Nanoseconds or cycles.
         weight: u64,
+        /// The color whose event ran, 0 for none.
+        color: u64,
     },
     /// Samples that the kernel could not keep.
     Lost {
@@ -191,6 +193,47 @@ pub(crate) enum FileRecord {
         time: u64,
         /// The values.
         values: Vec<u64>,
+    },
+    /// Waits of a thread since the record before, by the cpu that the thread left.
+    Waited {
+        /// Up to this time.
+        time: u64,
+        /// Process.
+        pid: i32,
+        /// Thread.
+        tid: i32,
+        /// Cpu.
+        cpu: u32,
+        /// Nanoseconds until an event came.
+        blocked_ns: u64,
+        /// Waits for an event that ended.
+        blocked: u64,
+        /// Nanoseconds in which another thread had the cpu.
+        ready_ns: u64,
+        /// Waits for the cpu that ended.
+        ready: u64,
+    },
+    /// A wait for an event whose stack was sampled.
+    Wait {
+        /// The end.
+        time: u64,
+        /// The cpu that the thread left.
+        cpu: u32,
+        /// Process.
+        pid: i32,
+        /// Thread.
+        tid: i32,
+        /// The stack, by its order in the file; `None` for a wait that began before the recording.
+        stack: Option<u32>,
+        /// The duration.
+        ns: u64,
+        /// Switches of the cpu that this wait stands for.
+        switches: u64,
+    },
+    /// Behind the last wait.
+    WaitsEnd {
+        /// Switches that the kernel could not keep.
+        lost: u64,
     },
     /// Names of places.
     Symbols(Vec<Symbol>),
@@ -391,7 +434,7 @@ pub(crate) mod tests {
         vec![
             FileRecord::Module(Module { path: "/bin/prog".to_owned(), build_id: vec![1, 2] }),
             FileRecord::Stack(vec![Frame { module: 0, offset: 77 }]),
-            FileRecord::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009 },
+            FileRecord::Sample { time: 5, cpu: 1, pid: 7, tid: 8, stack: 0, weight: 1_003_009, color: 4 },
             FileRecord::Lost { time: 6, cpu: 0, count: 3 },
             FileRecord::End { time: 9, others: 0 },
         ]

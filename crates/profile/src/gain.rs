@@ -11,13 +11,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::format::MissingCounter;
 use crate::perf::Trigger;
-use crate::profile::Function;
-use crate::report::{CounterRatio, IPC, NOT_COUNTED, PATH, program, ratios};
+use crate::profile::{Function, FunctionId};
+use crate::report::{CounterRatio, FlameNode, IPC, NOT_COUNTED, PATH, program, ratios};
 use crate::statistics::{Estimate, significant};
 use crate::{ProfileError, ReadOptions, StackProfile};
 
@@ -45,6 +46,8 @@ pub struct CostedRun {
     pub busy_s: Option<f64>,
     /// Ratios of counters, and those that the recording does not permit.
     pub ratios: (Vec<CounterRatio>, Vec<MissingCounter>),
+    /// The cost by stack, without stacks that no picture shows.
+    pub(crate) stacks: FlameNode<Arc<Function>>,
 }
 
 impl CostedRun {
@@ -54,8 +57,10 @@ impl CostedRun {
         let weight = profile.weight() as f64;
         let program = program(profile);
         let mut owned = BTreeMap::new();
+        let mut stacks = FlameNode::default();
         for sample in &profile.samples {
             let stack = profile.stack(sample);
+            stacks.add(stack.iter().rev().copied(), sample.weight as f64);
             let callers = stack.iter().skip(1).map(|id| profile.function(*id));
             let owner = callers.into_iter().find(|function| function.module == program);
             if let (Some(function), Some(owner)) = (stack.first(), owner) {
@@ -63,7 +68,9 @@ impl CostedRun {
                 *owned.entry(key).or_insert(0.0) += sample.weight as f64;
             }
         }
+        let functions: Vec<Arc<Function>> = profile.functions.iter().cloned().map(Arc::new).collect();
         Self {
+            stacks: stacks.named(&|id: &FunctionId| Arc::clone(&functions[id.0 as usize])),
             ratios: ratios(profile, Some(work)),
             owned,
             cost: costs.map(|cost| (profile.function(cost.function).clone(), cost.own as f64)).collect(),
@@ -141,6 +148,9 @@ pub struct CostComparison {
     pub ratios: Vec<RatioChange>,
     /// The other ratios.
     pub unmeasured: Vec<MissingCounter>,
+    /// The cost of a unit of work by stack, in percent of the whole cost now, on both sides.
+    #[serde(skip)]
+    pub(crate) stacks: FlameNode<Arc<Function>>,
 }
 
 impl CostComparison {
@@ -256,7 +266,19 @@ pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
         gains,
         unmeasured: unmeasured(&pairs),
         ratios: changes(&pairs),
+        stacks: stacks(&pairs),
     }
+}
+
+/// The mean cost of a unit of work by stack, in percent of the whole mean cost now.
+fn stacks(pairs: &[(&CostedRun, &CostedRun)]) -> FlameNode<Arc<Function>> {
+    let all: f64 = pairs.iter().map(|(_, now)| now.cost_of_work()).sum();
+    let mut both = FlameNode::default();
+    for (base, now) in pairs {
+        both.merge(&base.stacks, 100.0 / all / base.work, true);
+        both.merge(&now.stacks, 100.0 / all / now.work, false);
+    }
+    both
 }
 
 /// The ratios that both sides of a pair have.
@@ -343,6 +365,7 @@ mod tests {
             cpus: 1.0,
             busy_s: Some(1.0),
             ratios: Default::default(),
+            stacks: Default::default(),
         }
     }
 

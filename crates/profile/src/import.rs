@@ -16,7 +16,7 @@ use linux_perf_data::linux_perf_event_reader::{
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
 
 use crate::event::{EventKind, typed};
-use crate::format::{FileRecord, Origin, Writer};
+use crate::format::{FileRecord, MissingCounter, Origin, Writer};
 use crate::perf::Trigger;
 use crate::processes::Processes;
 use crate::session::Session;
@@ -100,8 +100,10 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         None if is_here => KernelNames::Here,
         None => KernelNames::None,
     };
+    let missing: Vec<MissingCounter> = symbols::missing_names(&kernel).into_iter().collect();
     let symbols = symbols::resolve(session.modules(), session.places(), &kernel);
     let mut end = || -> io::Result<()> {
+        writer.write(&FileRecord::Counters { series: Vec::new(), missing: missing.clone() })?;
         for some in symbols.chunks(10_000) {
             writer.write(&FileRecord::Symbols(some.to_vec()))?;
         }

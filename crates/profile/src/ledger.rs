@@ -172,6 +172,11 @@ impl CounterLedger {
         }
     }
 
+    /// Adds a thing that this recording lacks.
+    pub(crate) fn lacks(&mut self, name: &str, why: &str) {
+        self.missing.push(MissingCounter { name: name.to_owned(), why: why.to_owned() });
+    }
+
     /// The record that names the columns.
     pub(crate) fn columns(&self) -> FileRecord {
         FileRecord::Counters { series: self.series.clone(), missing: self.missing.clone() }

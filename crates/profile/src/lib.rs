@@ -7,11 +7,12 @@
 //!
 //! Reading order: `perf` opens events of the kernel, `event` gives their records a type,
 //! `processes` follows the tree and its memory maps, `session` turns events into the records of
-//! `format`, `symbols` names addresses, `work` reads the counts of
+//! `format`, `symbols` names addresses with the help of `debug_file`, `work` reads the counts of
 //! finished work, `recorder` drives all of these. `profile` is a recording in
 //! memory, and `report` prints it. [`ProfileError`] names the thing, the place and the cure. Tested
 //! in each module and end to end in `tests/record.rs`.
 
+mod debug_file;
 mod error;
 mod event;
 mod format;
@@ -25,13 +26,19 @@ mod processes;
 mod profile;
 mod recorder;
 pub mod report;
+mod sampler;
 pub mod scale;
 mod session;
 pub mod statistics;
+mod steady;
 mod symbols;
 mod unwind;
 pub mod usl;
 pub mod verdict;
+pub mod verdict_page;
+mod waiting;
+mod waits;
+mod window;
 mod work;
 
 pub use error::ProfileError;
@@ -39,6 +46,8 @@ pub use format::{MissingCounter, Origin, Series, Work};
 pub use import::{Imported, default_output, import};
 pub use ledger::HardwareSet;
 pub use perf::Trigger;
-pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick, Window};
+pub use profile::{Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick};
 pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};
+pub use waiting::{BlockedTime, RecordedWaits, ThreadWaits, UnknownStack};
+pub use window::Window;
 pub use work::WorkCounts;

@@ -88,10 +88,14 @@ pub(crate) fn command_line(pid: i32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Whether this user sees the addresses of the kernel's symbols.
-pub(crate) fn shows_kernel_symbols() -> bool {
+/// The kernel's list of symbols.
+pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
+
+/// Whether a list of the kernel's symbols has their addresses. The kernel shows zeros to a user
+/// from whom `kernel.kptr_restrict` hides them.
+pub(crate) fn shows_kernel_symbols(kallsyms: &Path) -> bool {
     use io::BufRead;
-    let Ok(file) = fs::File::open("/proc/kallsyms") else { return false };
+    let Ok(file) = fs::File::open(kallsyms) else { return false };
     let first = io::BufReader::new(file).lines().map_while(Result::ok).take(64);
     first.filter_map(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok()).any(|address| address != 0)
 }

@@ -9,11 +9,11 @@
 #![allow(unsafe_code)]
 
 use perf_event_open_sys::bindings::{
-    self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP,
-    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU,
-    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID,
-    PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE, perf_event_attr,
-    perf_event_mmap_page,
+    self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK,
+    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
+    PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER,
+    PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
+    PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
 };
 use perf_event_open_sys::{ioctls, perf_event_open};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -75,6 +75,16 @@ pub(crate) enum ObservedThreads {
     Thread { tid: i32, on_exec: bool },
 }
 
+impl ObservedThreads {
+    /// The thread as perf_event_open(2) wants it.
+    fn pid(self) -> i32 {
+        match self {
+            Self::Cpu => -1,
+            Self::Thread { tid, .. } => tid,
+        }
+    }
+}
+
 /// The description of a sampling event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampling {
@@ -134,17 +144,41 @@ fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr
     attr
 }
 
+/// Attributes of an event that reports each switch of a thread, and samples the stacks of threads
+/// that leave their cpu. The kernel adapts the number of switches between two samples to the rate.
+fn switch_attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr {
+    let mut attr = attributes(sampling, observed);
+    attr.type_ = PERF_TYPE_SOFTWARE;
+    attr.config = u64::from(PERF_COUNT_SW_CONTEXT_SWITCHES);
+    attr.sample_period = u64::from(sampling.hz);
+    attr.set_freq(1);
+    attr.set_context_switch(1);
+    // The sampling event reports these.
+    attr.set_mmap(0);
+    attr.set_mmap2(0);
+    attr.set_build_id(0);
+    attr.set_comm(0);
+    attr.set_comm_exec(0);
+    attr.set_task(0);
+    attr
+}
+
 /// A sampling event on one cpu.
 pub(crate) struct SamplingEvent(OwnedFd);
 
 impl SamplingEvent {
     /// Opens an event, switched off.
     pub(crate) fn open(sampling: &Sampling, observed: ObservedThreads, cpu: u32) -> io::Result<Self> {
-        let pid = match observed {
-            ObservedThreads::Cpu => -1,
-            ObservedThreads::Thread { tid, .. } => tid,
-        };
-        open(&mut attributes(sampling, observed), pid, cpu as i32, None).map(Self)
+        open(&mut attributes(sampling, observed), observed.pid(), cpu as i32, None).map(Self)
+    }
+
+    /// Opens an event for the switches of threads, switched off.
+    pub(crate) fn open_switches(
+        sampling: &Sampling,
+        observed: ObservedThreads,
+        cpu: u32,
+    ) -> io::Result<Self> {
+        open(&mut switch_attributes(sampling, observed), observed.pid(), cpu as i32, None).map(Self)
     }
 
     /// Starts sampling.

@@ -176,6 +176,16 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The cpu that a thread left last, if the thread waits for an event now.
+pub(crate) fn waits_on(pid: i32, tid: i32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    // The name before it may contain anything. State is field 3, the cpu field 39.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let waits = matches!(fields.next()?, "S" | "D" | "I");
+    let cpu = fields.nth(35)?.parse().ok()?;
+    waits.then_some(cpu)
+}
+
 /// The name of a thread now.
 pub(crate) fn thread_name(pid: i32, tid: i32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;

@@ -7,13 +7,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::ProfileError;
 use crate::format::{
     FileRecord, Frame, KERNEL, MissingCounter, Module, Origin, Reader, Series, Symbol, UNKNOWN, Work,
 };
+use crate::perf::Trigger;
 use crate::symbols::{self, KernelNames};
+use crate::waiting::{BlockedTime, RecordedWaits, UnknownStack};
+use crate::window::Window;
 use crate::work::POLLED;
 
 /// A function, by its order in the profile.
@@ -46,6 +48,8 @@ pub struct Sampled {
     pub stack: u32,
     /// Nanoseconds or cycles.
     pub weight: u64,
+    /// The color whose event ran, 0 for none.
+    pub color: u64,
 }
 
 /// Counters at a moment.
@@ -55,21 +59,6 @@ pub struct Tick {
     pub time: u64,
     /// Values in the order of the series.
     pub values: Vec<u64>,
-}
-
-/// A part of a recording's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// From this time after the start.
-    pub from: Duration,
-    /// To this time; `None` for the end.
-    pub to: Option<Duration>,
-}
-
-impl Window {
-    fn contains(self, time: u64) -> bool {
-        u128::from(time) >= self.from.as_nanos() && self.to.is_none_or(|to| u128::from(time) < to.as_nanos())
-    }
 }
 
 /// The choices in reading a recording.
@@ -112,6 +101,8 @@ pub struct StackProfile {
     pub cut: Option<String>,
     /// The work that was done meanwhile, if the file says so.
     pub work: Option<Work>,
+    /// The waits of threads, if the recording has any.
+    pub waiting: RecordedWaits,
 }
 
 impl StackProfile {
@@ -135,11 +126,11 @@ impl StackProfile {
                 FileRecord::Thread { pid, tid, name } => {
                     profile.threads.insert((pid, tid), name);
                 }
-                FileRecord::Sample { time, cpu, pid, tid, stack, weight } => {
+                FileRecord::Sample { time, cpu, pid, tid, stack, weight, color } => {
                     let time = time.saturating_sub(start);
                     last = last.max(time);
                     if is_within(time) && (stack as usize) < raw.stacks.len() {
-                        profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight });
+                        profile.samples.push(Sampled { time, cpu, pid, tid, stack, weight, color });
                     }
                 }
                 FileRecord::Lost { time, count, .. } => {
@@ -162,6 +153,11 @@ impl StackProfile {
                 FileRecord::Symbols(symbols) => {
                     raw.symbols.extend(symbols.into_iter().map(|symbol| (symbol.frame, symbol)));
                 }
+                record @ (FileRecord::Waited { .. }
+                | FileRecord::Wait { .. }
+                | FileRecord::WaitsEnd { .. }) => {
+                    profile.waiting.take(&record, start, options.window);
+                }
                 FileRecord::Work(work) => profile.work = Some(work),
                 FileRecord::End { time, others } => {
                     last = last.max(time.saturating_sub(start));
@@ -174,7 +170,7 @@ impl StackProfile {
             Some(why) => Some(why.to_owned()),
             None => (!ended).then(|| "the recording was ended before it was complete".to_owned()),
         };
-        if profile.samples.is_empty() {
+        if profile.samples.is_empty() && !profile.waiting.recorded {
             return Err(ProfileError::Empty(path.to_owned()));
         }
         profile.duration_ns = match options.window {
@@ -187,6 +183,7 @@ impl StackProfile {
         if !ended {
             raw.name_what_is_missing(&KernelNames::of_boot(&profile.origin.boot));
         }
+        profile.waiting.estimate();
         profile.take_stacks(&raw, options.inlined);
         if options.window.is_some() {
             // The file's number is for the whole recording.
@@ -194,6 +191,24 @@ impl StackProfile {
         }
         profile.work = profile.work.take().or_else(|| profile.counted_work());
         Ok(profile)
+    }
+
+    /// The profile with waits as samples, whose weights are nanoseconds.
+    ///
+    /// # Errors
+    /// The recording of `path` holds no waits.
+    pub fn of_waits(mut self, path: &Path) -> Result<Self, ProfileError> {
+        if !self.waiting.recorded {
+            return Err(ProfileError::NoWaits(path.to_owned()));
+        }
+        let sample = |wait: &BlockedTime| {
+            let BlockedTime { time, cpu, pid, tid, stack, ns, .. } = *wait;
+            Some(Sampled { time, cpu, pid, tid, stack: stack.ok()?, weight: ns, color: 0 })
+        };
+        self.samples = self.waiting.blocked.iter().filter_map(sample).collect();
+        self.origin.trigger = Trigger::CpuClock;
+        self.waiting.instead = true;
+        Ok(self)
     }
 
     /// The growth of a column between the first and the last tick, and the seconds between. Counts
@@ -240,6 +255,7 @@ impl StackProfile {
             duration_ns: 0,
             cut: None,
             work: None,
+            waiting: RecordedWaits::default(),
         }
     }
 
@@ -254,14 +270,19 @@ impl StackProfile {
         };
         let mut stacks = HashMap::new();
         let mut new_ids = HashMap::new();
-        for sample in &mut self.samples {
-            let id = *new_ids.entry(sample.stack).or_insert_with(|| {
-                let stack = names.stack(&raw.stacks[sample.stack as usize]);
+        let mut new_id = |old: Result<u32, UnknownStack>| -> u32 {
+            *new_ids.entry(old).or_insert_with(|| {
+                let frames = |id: u32| raw.stacks.get(id as usize).map_or(&[][..], Vec::as_slice);
+                let stack = match old {
+                    Ok(id) => names.stack(frames(id)),
+                    Err(unknown) => vec![names.unknown(unknown.name())],
+                };
                 let next = stacks.len() as u32;
                 *stacks.entry(stack).or_insert(next)
-            });
-            sample.stack = id;
-        }
+            })
+        };
+        self.samples.iter_mut().for_each(|sample| sample.stack = new_id(Ok(sample.stack)));
+        self.waiting.blocked.iter_mut().for_each(|wait| wait.stack = Ok(new_id(wait.stack)));
         let mut ordered: Vec<_> = stacks.into_iter().collect();
         ordered.sort_by_key(|(_, id)| *id);
         self.stacks = ordered.into_iter().map(|(stack, _)| stack).collect();
@@ -384,6 +405,11 @@ impl FunctionNames<'_> {
         functions.into_iter().map(|function| self.id(function)).collect()
     }
 
+    /// A place without code.
+    fn unknown(&mut self, name: &str) -> FunctionId {
+        self.id(Function { name: name.to_owned(), module: UNKNOWN.to_owned(), is_named: false })
+    }
+
     fn id(&mut self, function: Function) -> FunctionId {
         if let Some(id) = self.ids.get(&function) {
             return *id;
@@ -442,7 +468,15 @@ pub(crate) mod tests {
                 time += 1_003_009;
                 let stack = profile.stacks.len() as u32 - 1;
                 let cpu = (time / 1_003_009 % 2) as u32;
-                profile.samples.push(Sampled { time, cpu, pid: 7, tid: 7, stack, weight: 1_003_009 });
+                profile.samples.push(Sampled {
+                    time,
+                    cpu,
+                    pid: 7,
+                    tid: 7,
+                    stack,
+                    weight: 1_003_009,
+                    color: 0,
+                });
             }
         }
         profile.duration_ns = time;
@@ -489,13 +523,5 @@ pub(crate) mod tests {
         ] {
             assert_eq!(plain_name(name), plain);
         }
-    }
-
-    #[test]
-    fn window_excludes_its_end() {
-        let window = Window { from: Duration::from_secs(1), to: Some(Duration::from_secs(2)) };
-        let found =
-            [999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000].map(|time| window.contains(time));
-        assert_eq!(found, [false, true, true, false]);
     }
 }

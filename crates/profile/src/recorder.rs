@@ -20,12 +20,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::event::{KernelEvent, OwnRecords};
+use crate::event::KernelEvent;
 use crate::format::{FileRecord, Origin, Writer};
 use crate::ledger::{CounterLedger, HardwareSet};
-use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Trigger};
 use crate::priority::RaisedPriority;
 use crate::processes::{self, Processes};
+use crate::sampler::{StackSampler, system};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
 use crate::work::{WorkCounts, WorkReader};
@@ -40,6 +40,8 @@ const DRAIN_TICKS: u64 = 5;
 const PROC_TICKS: u64 = 10;
 /// A record is written a little after its time stamp. Later than this is never seen.
 const SETTLED: Duration = Duration::from_millis(10);
+/// The name of waits among the counters that cannot be read.
+const WAITS: &str = "waiting";
 /// How long a command may take to end after `duration` before it is killed.
 const ENDS: Duration = Duration::from_secs(10);
 
@@ -67,6 +69,8 @@ pub struct RecordOptions {
     pub hardware: HardwareSet,
     /// How stacks of processes are walked.
     pub stacks: Stacks,
+    /// Whether the waits of threads are recorded too.
+    pub waits: bool,
 }
 
 /// How the stacks of processes are walked.
@@ -102,6 +106,10 @@ pub struct RecordingSummary {
     pub kernel_symbols_hidden: bool,
     /// Whether each thread had an event of its own, for want of rights.
     pub by_thread: bool,
+    /// Switches of threads that the kernel could not keep.
+    pub switches_lost: u64,
+    /// Why waits were not recorded although they were wanted.
+    pub waits_missing: Option<String>,
 }
 
 /// How a recording ended.
@@ -133,8 +141,9 @@ pub fn record(
         Subject::Process(pid) => Some(existing(*pid)?),
         Subject::Command(_) => None,
     };
-    let mut sampler = StackSampler::open(options.hz, options.stacks == Stacks::Tables, root)?;
-    let mut origin = sampler.origin(options);
+    let dumps = options.stacks == Stacks::Tables;
+    let mut sampler = StackSampler::open(options.hz, dumps, options.waits, root)?;
+    let mut origin = origin(&sampler, options);
     let mut run = match &options.subject {
         Subject::Process(pid) => RecordedProcess::attach(*pid)?,
         Subject::Command(words) => {
@@ -154,6 +163,13 @@ pub fn record(
     let mut session = Session::new(Processes::tree(run.pid));
     let mut failed = known_threads(&session, &mut writer).err();
     let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware, work);
+    let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
+    unnamed.iter().for_each(|missing| ledger.lacks(&missing.name, &missing.why));
+    match sampler.records_waits() {
+        Ok(false) => {}
+        Ok(true) => session.follow_waits(origin.start_ns),
+        Err(why) => ledger.lacks(WAITS, why),
+    }
     failed = failed.or_else(|| writer.write(&ledger.columns()).err());
     let mut waiting = Vec::new();
     let mut ticks = 0;
@@ -181,15 +197,17 @@ pub fn record(
         let written = writer
             .write(&last)
             .and_then(|()| ledger.take_back(options.hardware).map_or(Ok(()), |record| writer.write(&record)));
-        failed = written.and_then(|()| finish(&session, &mut writer, ended_ns)).err();
+        failed = written.and_then(|()| finish(&mut session, &mut writer, ended_ns)).err();
     }
     let bytes = writer.bytes();
     let Counts { samples, others, lost, throttled } = session.counts();
     let summary = RecordingSummary {
         output: options.output.clone(),
         bytes,
-        kernel_symbols_hidden: origin.kernel && !machine::shows_kernel_symbols(),
+        kernel_symbols_hidden: unnamed.is_some(),
         by_thread: sampler.by_thread,
+        switches_lost: session.switches_lost(),
+        waits_missing: sampler.records_waits().err().map(str::to_owned),
         origin,
         duration,
         samples,
@@ -232,11 +250,15 @@ fn write_until(
     for event in waiting.drain(..settled) {
         session.take(event, &mut |record| writer.write(record))?;
     }
+    if until < u64::MAX {
+        session.write_waits(until, &mut |record| writer.write(record))?;
+    }
     writer.flush()
 }
 
 /// Names the places that were seen and ends the file.
-fn finish(session: &Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
+fn finish(session: &mut Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
+    session.end_waits(ended_ns, &mut |record| writer.write(record))?;
     let symbols = symbols::resolve(session.modules(), session.places(), &KernelNames::Here);
     for some in symbols.chunks(10_000) {
         writer.write(&FileRecord::Symbols(some.to_vec()))?;
@@ -250,161 +272,28 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The events and rings of a recording.
-struct StackSampler {
-    rings: Vec<RecordRing>,
-    /// Events that write to a ring of another.
-    further: Vec<SamplingEvent>,
-    records: OwnRecords,
-    sampling: Sampling,
-    cpus: Vec<u32>,
-    by_thread: bool,
-    /// Whether the kernel starts the events, when the command has begun.
-    on_exec: bool,
-}
-
-impl StackSampler {
-    /// Opens the best events that the machine and the user's rights permit.
-    fn open(hz: u32, dumps: bool, root: Option<i32>) -> Result<Self, ProfileError> {
-        let cpus = machine::online_cpus();
-        let probed = root.unwrap_or(0);
-        let rungs = [(false, true), (true, true), (true, false)];
-        let mut refused = None;
-        for (by_thread, kernel) in rungs {
-            for trigger in [Trigger::Cycles, Trigger::CpuClock] {
-                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max(), dumps };
-                let observed = if by_thread {
-                    ObservedThreads::Thread { tid: probed, on_exec: false }
-                } else {
-                    ObservedThreads::Cpu
-                };
-                match SamplingEvent::open(&sampling, observed, cpus[0]) {
-                    Ok(_probe) => {
-                        let mut sampler = Self {
-                            rings: Vec::new(),
-                            further: Vec::new(),
-                            records: OwnRecords::new(dumps),
-                            sampling,
-                            cpus,
-                            by_thread,
-                            on_exec: by_thread && root.is_none(),
-                        };
-                        sampler.open_all(root)?;
-                        return Ok(sampler);
-                    }
-                    Err(error) => refused = Some(error),
-                }
-            }
+/// Facts about a recording that begins now.
+fn origin(sampler: &StackSampler, options: &RecordOptions) -> Origin {
+    let (command, pid) = match &options.subject {
+        Subject::Process(pid) => (machine::command_line(*pid), *pid),
+        Subject::Command(words) => {
+            (words.iter().map(|word| word.to_string_lossy().into_owned()).collect(), 0)
         }
-        Err(refusal(refused.expect("each rung was tried")))
-    }
-
-    fn open_all(&mut self, root: Option<i32>) -> Result<(), ProfileError> {
-        let observed: Vec<ObservedThreads> = match (self.by_thread, root) {
-            (false, _) => vec![ObservedThreads::Cpu],
-            // The command inherits the event of the thread that starts it.
-            (true, None) => vec![ObservedThreads::Thread { tid: 0, on_exec: true }],
-            (true, Some(root)) => {
-                let tree = Processes::tree(root);
-                let threads = tree.pids().flat_map(processes::threads);
-                threads.map(|tid| ObservedThreads::Thread { tid, on_exec: false }).collect()
-            }
-        };
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        if limit.is_some_and(|limit| (observed.len() * self.cpus.len()) as u64 + 64 > limit) {
-            let (threads, cpus) = (observed.len(), self.cpus.len());
-            return Err(ProfileError::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
-        }
-        let pages = perf::ring_pages(self.sampling.dumps, self.cpus.len());
-        for &cpu in &self.cpus {
-            let mut ring = None;
-            for &observed in &observed {
-                let event = match SamplingEvent::open(&self.sampling, observed, cpu) {
-                    Ok(event) => event,
-                    // The thread has ended since it was listed.
-                    Err(error) if error.raw_os_error() == Some(3) => continue,
-                    Err(error) => return Err(refusal(error)),
-                };
-                match &ring {
-                    None => {
-                        ring = Some(
-                            RecordRing::of(event, pages)
-                                .map_err(|source| system("cannot map a ring", source))?,
-                        )
-                    }
-                    Some(ring) => {
-                        event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
-                        self.further.push(event);
-                    }
-                }
-            }
-            self.rings.extend(ring);
-        }
-        Ok(())
-    }
-
-    fn origin(&self, options: &RecordOptions) -> Origin {
-        let (command, pid) = match &options.subject {
-            Subject::Process(pid) => (machine::command_line(*pid), *pid),
-            Subject::Command(words) => {
-                (words.iter().map(|word| word.to_string_lossy().into_owned()).collect(), 0)
-            }
-        };
-        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Origin {
-            command,
-            pid,
-            trigger: self.sampling.trigger,
-            hz: options.hz,
-            kernel: self.sampling.kernel,
-            cpus: self.cpus.clone(),
-            release: machine::release(),
-            processor: machine::processor(),
-            start_ns: now_ns(),
-            started_s: since_1970.map_or(0, |since| since.as_secs()),
-            boot: machine::boot(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    }
-
-    fn events(&self) -> impl Iterator<Item = &SamplingEvent> {
-        self.rings.iter().map(RecordRing::event).chain(&self.further)
-    }
-
-    fn enable(&self) -> Result<(), ProfileError> {
-        if self.on_exec {
-            return Ok(());
-        }
-        self.events()
-            .try_for_each(|event| event.enable().map_err(|source| system("cannot start sampling", source)))
-    }
-
-    fn disable(&self) {
-        for event in self.events() {
-            // An event whose thread has ended refuses, and has nothing to stop.
-            let _ended = event.disable();
-        }
-    }
-
-    fn drain(&mut self, into: &mut Vec<KernelEvent>) {
-        for ring in &mut self.rings {
-            ring.drain(|record| into.extend(self.records.read(&record)));
-        }
-    }
-}
-
-fn system(what: &'static str, source: io::Error) -> ProfileError {
-    ProfileError::System { what, source }
-}
-
-fn refusal(source: io::Error) -> ProfileError {
-    match source.raw_os_error() {
-        // EPERM, EACCES
-        Some(1 | 13) => ProfileError::NoRight { paranoid: machine::paranoid(), source },
-        // ENOSYS
-        Some(38) => ProfileError::NoEvents(source),
-        // EMFILE and others.
-        _ => system("cannot open a sampling event", source),
+    };
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Origin {
+        command,
+        pid,
+        trigger: sampler.sampling.trigger,
+        hz: options.hz,
+        kernel: sampler.sampling.kernel,
+        cpus: sampler.cpus.clone(),
+        release: machine::release(),
+        processor: machine::processor(),
+        start_ns: now_ns(),
+        started_s: since_1970.map_or(0, |since| since.as_secs()),
+        boot: machine::boot(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::gain::{CostComparison, CostedRun, compare};
 use crate::ledger::HardwareSet;
 use crate::recorder::{RecordOptions, Stacks, Subject, record};
 use crate::report::rates;
+use crate::steady::{SteadyState, bytes_sent};
 use crate::usl::Law;
 use crate::{ProfileError, ReadOptions, StackProfile, machine};
 
@@ -38,6 +39,8 @@ const BUSY_MIN: f64 = 0.9;
 const STOLEN_MAX: f64 = 0.02;
 /// How long a server may take until it accepts connections, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The time of a rate of the work.
+const SECOND: Duration = Duration::from_secs(1);
 /// The pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -108,8 +111,10 @@ pub struct Load {
     pub command: Vec<OsString>,
     /// The address at which the server is ready when it accepts connections.
     pub ready: SocketAddr,
-    /// How long the load runs before the recording begins.
+    /// How long the load runs at least before the recording begins.
     pub warm_up: Duration,
+    /// How much longer the load may run until the work is steady.
+    pub settle_max: Duration,
     /// How long the recording takes.
     pub duration: Duration,
 }
@@ -283,7 +288,9 @@ fn run(
         output: path.clone(),
         hardware: HardwareSet::of_block(block),
         stacks: Stacks::default(),
+        waits: false,
     };
+    let mut steady = None;
     let output = match &plan.load {
         None => {
             let child = start(&words, Some(cpus), Stdio::piped())?;
@@ -292,25 +299,8 @@ fn run(
             child.output()?
         }
         Some(load) => {
-            if TcpStream::connect_timeout(&load.ready, Duration::from_secs(1)).is_ok() {
-                return Err(ProfileError::PortTaken(load.ready));
-            }
-            let mut server = start(&words, Some(cpus), Stdio::null())?;
-            server.wait_until_ready(load.ready, &words)?;
-            let driver = start(&load.command, None, Stdio::piped())?;
-            pause(load.warm_up, stop);
-            options.subject = Subject::Process(server.0.id() as i32);
-            options.duration = Some(load.duration);
-            let ended = Arc::new(AtomicBool::new(false));
-            let watch = Arc::clone(&ended);
-            let waiting = thread::spawn(move || {
-                let output = driver.output();
-                watch.store(true, Ordering::Relaxed);
-                output
-            });
-            record(&options, None, &ended)?;
-            let output = waiting.join().expect("waiting for the load does not panic")?;
-            server.end();
+            let (output, gate) = record_server(load, &words, cpus, &mut options, stop)?;
+            steady = Some(gate);
             output
         }
     };
@@ -327,7 +317,7 @@ fn run(
     append_work(&path, &Work { units, unit: plan.work.clone(), cpus: cpu_count })?;
     let run = CostedRun::of(&profile, units, cpu_count);
     let busy = run.busy_s.map(|busy| busy / seconds / f64::from(cpu_count));
-    let gates = gates(&profile, busy, &text);
+    let gates = steady.into_iter().chain(gates(&profile, busy, &text)).collect();
     Ok(Repetition {
         count,
         cpus: cpu_count,
@@ -339,6 +329,72 @@ fn run(
         gates,
         recording: path,
         run,
+    })
+}
+
+/// Runs a server under load and records it once its work is steady. Returns the output of the load,
+/// and whether the work was steady.
+fn record_server(
+    load: &Load,
+    words: &[OsString],
+    cpus: &[u32],
+    options: &mut RecordOptions,
+    stop: &AtomicBool,
+) -> Result<(Output, Gate), ProfileError> {
+    if TcpStream::connect_timeout(&load.ready, Duration::from_secs(1)).is_ok() {
+        return Err(ProfileError::PortTaken(load.ready));
+    }
+    let mut server = start(words, Some(cpus), Stdio::null())?;
+    server.wait_until_ready(load.ready, words)?;
+    let mut driver = start(&load.command, None, Stdio::piped())?;
+    let started = Instant::now();
+    let steady = settle(load, &mut driver, stop)?;
+    options.subject = Subject::Process(server.0.id() as i32);
+    options.duration = Some(load.duration);
+    let ended = Arc::new(AtomicBool::new(false));
+    let watch = Arc::clone(&ended);
+    let waiting = thread::spawn(move || {
+        let output = driver.output();
+        watch.store(true, Ordering::Relaxed);
+        output
+    });
+    let recorded = record(options, None, &ended)?;
+    let output = waiting.join().expect("waiting for the load does not panic")?;
+    if recorded.summary.samples == 0 && recorded.summary.duration < load.duration {
+        let (seconds, status) = (started.elapsed().as_secs(), output.status);
+        return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
+    }
+    server.end();
+    Ok((output, steady))
+}
+
+/// Waits until the load has run for its time and the work is steady, or for the longest time.
+fn settle(load: &Load, driver: &mut RunningProgram, stop: &AtomicBool) -> Result<Gate, ProfileError> {
+    let started = Instant::now();
+    let (least, most) = (load.warm_up, load.warm_up + load.settle_max);
+    let mut state = SteadyState::default();
+    let mut sent = bytes_sent(load.ready);
+    while started.elapsed() < most && !stop.load(Ordering::Relaxed) {
+        if state.is_reached() && started.elapsed() >= least {
+            break;
+        }
+        let from = Instant::now();
+        pause(SECOND.min(most.saturating_sub(started.elapsed())), stop);
+        if let Ok(Some(status)) = driver.0.try_wait() {
+            let seconds = started.elapsed().as_secs();
+            return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
+        }
+        let (now, took) = (bytes_sent(load.ready), from.elapsed());
+        // The rest of the longest time may be too short for a rate.
+        if took >= SECOND {
+            state.add(now.saturating_sub(sent) as f64 / took.as_secs_f64());
+            sent = now;
+        }
+    }
+    Ok(Gate {
+        name: "work was steady before the recording",
+        found: state.found(started.elapsed()),
+        holds: state.is_reached(),
     })
 }
 
@@ -576,6 +632,34 @@ mod tests {
         let words: Vec<OsString> = [program, "30"].map(OsString::from).into();
         let mut program = start(&words, None, Stdio::null()).expect("started");
         program.wait_until_ready(address, &words).unwrap_err().to_string()
+    }
+
+    fn load(command: &[&str]) -> Load {
+        Load {
+            command: command.iter().map(OsString::from).collect(),
+            ready: SocketAddr::from(([127, 0, 0, 1], 9)),
+            warm_up: Duration::ZERO,
+            settle_max: Duration::ZERO,
+            duration: SECOND,
+        }
+    }
+
+    fn settled(load: &Load) -> Result<Gate, ProfileError> {
+        let mut driver = start(&load.command, None, Stdio::null()).expect("started");
+        settle(load, &mut driver, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn load_that_ends_too_early_is_named() {
+        let load = Load { settle_max: PATIENCE, ..load(&["true"]) };
+        let error = settled(&load).unwrap_err().to_string();
+        assert!(error.contains("true: the load ended (exit status: 0) after 1 s"), "{error}");
+    }
+
+    #[test]
+    fn work_that_never_is_steady_fails_gate() {
+        let gate = settled(&load(&["sleep", "30"])).expect("a gate");
+        assert!(!gate.holds && gate.found.contains("not 3 seconds with bytes sent"), "{gate:?}");
     }
 
     #[test]

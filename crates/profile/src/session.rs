@@ -8,10 +8,13 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use vermeil_io::StackMark;
+
 use crate::event::{EventKind, KernelEvent, Map, Sample};
 use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
-use crate::processes::Processes;
+use crate::processes::{self, Processes};
 use crate::unwind::Unwinder;
+use crate::waits::{LeftStack, Switch, WaitLedger};
 
 /// Stacks that are known by id. With 40 frames each they take about 80 MiB.
 const STACKS_MAX: usize = 131_072;
@@ -31,6 +34,8 @@ pub(crate) struct Session {
     counts: Counts,
     unwinder: Unwinder,
     frames_max: usize,
+    /// `None` if waits are not recorded.
+    waits: Option<WaitLedger>,
 }
 
 /// Sums over a recording.
@@ -54,7 +59,52 @@ impl Session {
             counts: Counts::default(),
             unwinder: Unwinder::default(),
             frames_max: usize::from(crate::machine::frames_max()),
+            waits: None,
         }
+    }
+
+    /// Follows the waits of threads from now on. Threads that wait already count from `start_ns`.
+    pub(crate) fn follow_waits(&mut self, start_ns: u64) {
+        let mut waits = WaitLedger::default();
+        for pid in self.processes.pids() {
+            for tid in processes::threads(pid) {
+                if let Some(cpu) = processes::waits_on(pid, tid) {
+                    waits.waits_already(Switch { time: start_ns, cpu, pid, tid });
+                }
+            }
+        }
+        self.waits = Some(waits);
+    }
+
+    /// Switches that the kernel could not keep.
+    pub(crate) fn switches_lost(&self) -> u64 {
+        self.waits.as_ref().map_or(0, WaitLedger::switches_lost)
+    }
+
+    /// Writes the sums of waits up to a time, if they are due.
+    ///
+    /// # Errors
+    /// The destination's.
+    pub(crate) fn write_waits(
+        &mut self,
+        until: u64,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let records = self.waits.as_mut().map_or_else(Vec::new, |waits| waits.flush(until));
+        records.iter().try_for_each(write)
+    }
+
+    /// Ends all waits at the end of the recording.
+    ///
+    /// # Errors
+    /// The destination's.
+    pub(crate) fn end_waits(
+        &mut self,
+        time: u64,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let records = self.waits.as_mut().map_or_else(Vec::new, |waits| waits.finish(time));
+        records.iter().try_for_each(write)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -82,19 +132,37 @@ impl Session {
         match what {
             EventKind::Sample(sample) if self.processes.contains(sample.pid) => {
                 let stack = self.stack(&sample, write)?;
-                let Sample { pid, tid, weight, .. } = sample;
+                let Sample { pid, tid, weight, dump, .. } = sample;
+                let color = dump.and_then(|dump| StackMark::find(&dump.stack, dump.sp)).unwrap_or(0);
                 self.counts.samples += 1;
-                write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight })?;
+                write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight, color })?;
             }
             EventKind::Sample(_) => self.counts.others += 1,
-            EventKind::Fork { pid, parent, .. } => {
+            EventKind::Leaves(sample) if self.waits.is_some() && self.processes.contains(sample.pid) => {
+                let left = LeftStack { stack: Some(self.stack(&sample, write)?), switches: sample.weight };
+                self.waits.iter_mut().for_each(|waits| waits.leaves_with(sample.tid, left));
+            }
+            // The kernel no longer knows the number of a thread that ends.
+            EventKind::Switched { pid, tid, to } if tid > 0 && self.processes.contains(pid) => {
+                let at = Switch { time, cpu, pid, tid };
+                let waited = self.waits.as_mut().and_then(|waits| waits.switched(at, to));
+                waited.iter().try_for_each(write)?;
+            }
+            EventKind::Leaves(_) | EventKind::Switched { .. } => {}
+            EventKind::SwitchesLost(count) => self.waits.iter_mut().for_each(|waits| waits.lost(count)),
+            EventKind::Fork { pid, tid, parent } => {
+                self.waits.iter_mut().for_each(|waits| waits.begins(tid));
                 if pid != parent {
                     self.unwinder.forget(pid);
                 }
                 self.processes.fork(pid, parent);
             }
             // A process stays known, because its threads may outlive its first one.
-            EventKind::Exit { .. } => {}
+            EventKind::Exit { pid, tid } => {
+                if self.processes.contains(pid) {
+                    self.waits.iter_mut().for_each(|waits| waits.ends(tid));
+                }
+            }
             EventKind::Named { pid, tid, name, exec } => {
                 if exec {
                     self.unwinder.forget(pid);
@@ -183,7 +251,7 @@ impl Session {
         self.module_ids.insert(module.clone(), id);
         let mut written = module;
         if written.build_id.is_empty() {
-            written.build_id = crate::symbols::build_id(&written.path).unwrap_or_default();
+            written.build_id = crate::debug_file::build_id(&written.path).unwrap_or_default();
         }
         write(&FileRecord::Module(written.clone()))?;
         self.modules.push(written);

@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use blazesym::MaybeDefault;
-use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 
-use crate::format::{Frame, KERNEL, Module, Symbol};
+use crate::debug_file::{DebugFile, build_id};
+use crate::format::{Frame, KERNEL, MissingCounter, Module, Symbol};
+use crate::machine::{self, KALLSYMS};
+
+/// The names of the kernel among the things that a recording lacks.
+pub(crate) const KERNEL_NAMES: &str = "names of kernel functions";
 
 /// The source of the kernel's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,19 +30,32 @@ pub(crate) enum KernelNames {
 }
 
 impl KernelNames {
+    /// Why no function of the kernel can be named, if so.
+    pub(crate) fn lacking(&self) -> Option<&'static str> {
+        match self {
+            Self::Here if !machine::shows_kernel_symbols(Path::new(KALLSYMS)) => Some(
+                "their addresses are hidden from this user; record as root, or with kernel.kptr_restrict at 0",
+            ),
+            Self::Copy(path) if !machine::shows_kernel_symbols(path) => Some(
+                "the copy of /proc/kallsyms has no addresses; copy it as root, or with kernel.kptr_restrict at 0",
+            ),
+            Self::None => {
+                Some("they are of another kernel or boot; import with --kallsyms, a copy of /proc/kallsyms")
+            }
+            Self::Here | Self::Copy(_) => None,
+        }
+    }
+
     /// The names of this kernel, if a recording is of its present boot.
     pub(crate) fn of_boot(boot: &str) -> Self {
-        if boot == crate::machine::boot() { Self::Here } else { Self::None }
+        if boot == machine::boot() { Self::Here } else { Self::None }
     }
 }
 
-/// The build-id of a file.
-pub(crate) fn build_id(path: &str) -> Option<Vec<u8>> {
-    let path = Path::new(path);
-    if !path.is_absolute() {
-        return None;
-    }
-    read_elf_build_id(path).ok().flatten().map(|id| id.to_vec())
+/// What a recording with the kernel's part lacks, if its functions cannot be named.
+pub(crate) fn missing_names(kernel: &KernelNames) -> Option<MissingCounter> {
+    let why = kernel.lacking()?.to_owned();
+    Some(MissingCounter { name: KERNEL_NAMES.to_owned(), why })
 }
 
 /// The names of places. Places without a name are left out.
@@ -59,7 +76,7 @@ pub(crate) fn resolve(
         offsets.dedup();
         let found = match source(module, kernel) {
             Some(NameSource::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
-            Some(NameSource::File(elf)) => of_file(&symbolizer, elf, &offsets),
+            Some(NameSource::File) => of_file(&symbolizer, &module.path, &offsets),
             None => continue,
         };
         for (offset, found) in offsets.iter().zip(found) {
@@ -74,15 +91,15 @@ pub(crate) fn resolve(
 /// The source of a module's names.
 enum NameSource {
     Kernel(Source<'static>),
-    File(Elf),
+    File,
 }
 
 fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
     if module.path == KERNEL {
         let kallsyms = match kernel {
-            KernelNames::Here if crate::machine::shows_kernel_symbols() => MaybeDefault::Default,
+            names if names.lacking().is_some() => return None,
             KernelNames::Copy(path) => MaybeDefault::Some(path.clone()),
-            KernelNames::Here | KernelNames::None => return None,
+            KernelNames::Here | KernelNames::None => MaybeDefault::Default,
         };
         // Without a search for the kernel's image, which is large and seldom installed.
         let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
@@ -90,16 +107,23 @@ fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
     }
     let is_same = Path::new(&module.path).is_absolute()
         && build_id(&module.path).unwrap_or_default() == module.build_id;
-    is_same.then(|| NameSource::File(Elf::new(&module.path)))
+    is_same.then_some(NameSource::File)
 }
 
-/// Names of a file's functions. The table of symbols has whole names, and debug information often
-/// only their last parts; but debug information alone knows lines and inlined functions.
-fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Option<Sym<'a>>> {
-    let mut plain = elf.clone();
-    plain.debug_syms = false;
-    let detailed = symbolize(symbolizer, &Source::Elf(elf), Input::FileOffset(offsets));
-    let named = symbolize(symbolizer, &Source::Elf(plain), Input::FileOffset(offsets));
+/// Names of a file's functions, also from its separate file. The table of symbols has whole names,
+/// and debug information often only their last parts; but debug information alone knows lines and
+/// inlined functions.
+fn of_file<'a>(symbolizer: &'a Symbolizer, path: &str, offsets: &[u64]) -> Vec<Option<Sym<'a>>> {
+    let [mut detailed, mut named] = of_elf(symbolizer, Path::new(path), Input::FileOffset(offsets));
+    if let Some(separate) = DebugFile::of(path) {
+        // No function is at the highest address.
+        let address = |offset: &u64| separate.address(*offset).unwrap_or(u64::MAX);
+        let addresses: Vec<u64> = offsets.iter().map(address).collect();
+        let places = Input::VirtOffset(&*addresses);
+        let [more_detailed, more_named] = of_elf(symbolizer, &separate.path, places);
+        fill(&mut detailed, more_detailed);
+        fill(&mut named, more_named);
+    }
     let joined = detailed.into_iter().zip(named).map(|(detailed, named)| match (detailed, named) {
         (Some(mut detailed), Some(named)) => {
             detailed.name = named.name;
@@ -108,6 +132,18 @@ fn of_file<'a>(symbolizer: &'a Symbolizer, elf: Elf, offsets: &[u64]) -> Vec<Opt
         (detailed, named) => detailed.or(named),
     });
     joined.collect()
+}
+
+fn fill<'a>(found: &mut [Option<Sym<'a>>], more: Vec<Option<Sym<'a>>>) {
+    found.iter_mut().zip(more).for_each(|(found, more)| *found = found.take().or(more));
+}
+
+/// Symbols by debug information where there is any, and by the table of symbols alone.
+fn of_elf<'a>(symbolizer: &'a Symbolizer, path: &Path, places: Input<&[u64]>) -> [Vec<Option<Sym<'a>>>; 2] {
+    [true, false].map(|debug_syms| {
+        let elf = Elf { debug_syms, ..Elf::new(path) };
+        symbolize(symbolizer, &Source::Elf(elf), places)
+    })
 }
 
 /// The symbol of each place; none at all if the source cannot be read.
@@ -154,7 +190,10 @@ mod tests {
         let place = Frame { module: 0, offset: address - map.start + map.offset };
         let found = resolve(std::slice::from_ref(&module), [place].into_iter(), &KernelNames::Here);
         assert!(found[0].function.contains("symbols::tests::a_function_to_be_named"), "{found:?}");
-        assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
+        // A build without debug information knows no lines.
+        if option_env!("CARGO_PROFILE_DEV_DEBUG") != Some("0") {
+            assert!(found[0].file.ends_with("symbols.rs"), "{found:?}");
+        }
         let rebuilt = Module { build_id: vec![1; 20], ..module };
         assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());
     }

@@ -2,12 +2,13 @@
 //! gain of functions.
 //!
 //! The table of gains always adds up: idle, listed functions and the rest are the whole loss.
+//! `verdict_page` makes pages of the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::gain::{CostComparison, Gain, RatioChange};
-use crate::report::{CounterRatio, PAGE_STYLE, escaped};
+use crate::report::CounterRatio;
 use crate::scale::Scaling;
 
 /// A comparison as text.
@@ -173,105 +174,13 @@ fn failed_gates(scaling: &Scaling) -> String {
     out
 }
 
-/// The result of a plan as one HTML file without network.
-pub fn scaling_html(scaling: &Scaling) -> String {
-    let title = escaped(&scaling.command.join(" "));
-    let mut body = String::new();
-    let part = scaling.part.name();
-    for (count, comparison) in &scaling.comparisons {
-        let _ = write!(body, "<h2>{count} {part}</h2>{}{}", waterfall(comparison), table(comparison));
-    }
-    let mut runs = String::new();
-    let most = scaling.repetitions.iter().map(|run| run.rate).fold(f64::MIN_POSITIVE, f64::max);
-    for run in &scaling.repetitions {
-        let gates: Vec<String> = run
-            .gates
-            .iter()
-            .map(|gate| format!("{} {}: {}", if gate.holds { "✓" } else { "✗" }, gate.name, gate.found))
-            .collect();
-        let _ = write!(
-            runs,
-            "<tr><td>{}<td>{}<td>{:.1}<td><span class=\"dot\" style=\"margin-left:{:.1}%\"></span><td>{}",
-            run.count,
-            run.block,
-            run.rate,
-            95.0 * run.rate / most,
-            escaped(&gates.join("; "))
-        );
-    }
-    let data = serde_json::to_string(scaling).expect("a result has text keys only").replace('<', "\\u003c");
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\">\n<title>Scaling of {title}</title>\n<style>{}{STYLE}</style>\n\
-         <h1>{title}</h1>\n<pre>{}</pre>\n{body}\n<h2>Runs</h2><div class=\"wide\"><table class=\"runs\"><thead><tr><th>{part}<th>block\
-         <th>{} each second<th>from 0 to {most:.0}<th>gates</thead><tbody>{runs}</tbody></table></div>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n</html>\n",
-        PAGE_STYLE,
-        escaped(&scaling_text(scaling)),
-        escaped(&scaling.work)
-    )
-}
-
-/// Bars whose lengths add up to the loss in efficiency: idle cpus, listed functions, the rest.
-fn waterfall(comparison: &CostComparison) -> String {
-    let idle = comparison.idle_factor.unwrap_or(1.0);
-    let mut bars = vec![("idle cpus".to_owned(), 1.0 - idle)];
-    let listed = comparison.gains.iter().filter(|gain| gain.listed).take(12);
-    let shown: Vec<_> = listed.map(|gain| (gain.function.clone(), idle * gain.gain.mean)).collect();
-    let sum: f64 = shown.iter().map(|(_, gain)| gain).sum();
-    bars.extend(shown);
-    bars.push(("rest".to_owned(), idle * comparison.loss.mean - sum));
-    let most = bars.iter().map(|(_, share)| share.abs()).fold(1e-9, f64::max);
-    bars.iter()
-        .map(|(name, share)| {
-            format!(
-                "<div class=\"bar\"><span style=\"width:{:.1}%\" class=\"{}\"></span>{:.2} % {}</div>",
-                60.0 * share.abs() / most,
-                if *share < 0.0 { "less" } else { "more" },
-                100.0 * share,
-                escaped(name)
-            )
-        })
-        .collect()
-}
-
-fn table(comparison: &CostComparison) -> String {
-    let mut rows = String::new();
-    for gain in comparison.gains.iter().filter(|gain| gain.listed) {
-        let owner = gain
-            .owner
-            .as_ref()
-            .map_or_else(String::new, |(owner, share)| format!("{owner} ({:.0} %)", 100.0 * share));
-        let _ = write!(
-            rows,
-            "<tr><td>{:.2}<td>{:.2} to {:.2}<td>{:.3} → {:.3}<td>{}<td>{}<td>{}",
-            100.0 * gain.gain.mean,
-            100.0 * gain.gain.low,
-            100.0 * gain.gain.high,
-            gain.cost_base / 1e3,
-            gain.cost / 1e3,
-            escaped(&gain.function),
-            escaped(gain.module.trim_matches(['[', ']'])),
-            escaped(&owner)
-        );
-    }
-    format!(
-        "<div class=\"wide\"><table><thead><tr><th>gain %<th>95 % interval<th>thousands for a unit<th>function<th>module\
-         <th>owner of the excess</thead><tbody>{rows}</tbody></table></div>"
-    )
-}
-
-const STYLE: &str = "\
-.bar{font-size:13px;margin:2px 0;overflow-wrap:anywhere}.bar span{display:inline-block;height:1em;vertical-align:middle;margin-right:.5em;background:var(--kernel)}\
-.bar .less{background:var(--none)}.dot{display:block;width:9px;height:9px;border-radius:50%;background:var(--kernel)}.runs td:nth-child(4){min-width:8rem}";
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::gain::{CostedRun, compare};
     use crate::profile::Function;
 
-    fn comparison() -> CostComparison {
+    pub(crate) fn comparison() -> CostComparison {
         let run = |slow: f64, noise: f64| CostedRun {
             cost: [("slow", slow * noise), ("rest", 90.0)]
                 .map(|(name, cost)| {
@@ -285,6 +194,7 @@ mod tests {
             cpus: 1.0,
             busy_s: Some(0.9),
             ratios: Default::default(),
+            stacks: Default::default(),
         };
         let noise = [1.0, 1.01, 0.99, 1.02, 0.98];
         let base: Vec<_> = noise.iter().map(|noise| run(10.0, *noise)).collect();
@@ -311,14 +221,9 @@ mod tests {
             cpus: 1.0,
             busy_s: None,
             ratios: Default::default(),
+            stacks: Default::default(),
         };
         let text = comparison_text(&compare(std::slice::from_ref(&run), std::slice::from_ref(&run)));
         assert!(text.contains("ONE PAIR") && text.contains("no function's gain"), "{text}");
-    }
-
-    #[test]
-    fn waterfall_adds_up_to_loss_of_efficiency() {
-        let html = waterfall(&comparison());
-        assert!(html.contains("0.00 % idle cpus") && html.contains("16.67 % slow"), "{html}");
     }
 }

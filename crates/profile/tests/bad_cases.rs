@@ -38,6 +38,7 @@ fn record_subject(subject: Subject, output: &Path) -> Option<Recorded> {
         output: output.to_owned(),
         hardware: HardwareSet::Ipc,
         stacks: Stacks::Tables,
+        waits: false,
     };
     match record(&options, None, &AtomicBool::new(false)) {
         Ok(recorded) => Some(recorded),
@@ -55,7 +56,10 @@ fn read(path: &Path) -> StackProfile {
 
 fn text(profile: &StackProfile) -> String {
     let outermost = Vec::new();
-    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost })
+    report::text(
+        profile,
+        &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost, colors: false },
+    )
 }
 
 /// A copy of the program, changed by a tool of binutils; `None` without the tool.
@@ -100,6 +104,29 @@ fn stripped_program_counts_for_its_module() {
     let first = profile.costs()[0];
     assert_eq!(profile.function(first.function).name, "[no name in changed]", "{}", text(&profile));
     assert!(first.own as f64 > 0.9 * profile.weight() as f64, "{}", text(&profile));
+}
+
+/// As docs/install.md says: the names stand apart, in a table of symbols without debug information.
+#[test]
+fn names_put_apart_are_found_by_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let separate = folder.path().join("changed.debug");
+    let apart = Command::new("objcopy").arg("--only-keep-debug").arg(planted()).arg(&separate).status();
+    let plain = Command::new("strip").arg("--strip-debug").arg(&separate).status();
+    let Some(program) = changed(folder.path(), "strip", &["--strip-all"]) else { return };
+    assert!(apart.unwrap().success() && plain.unwrap().success());
+    let words = ["--add-gnu-debuglink", separate.to_str().unwrap(), program.to_str().unwrap()];
+    let linked = Command::new("objcopy").args(words).status();
+    if !linked.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: objcopy is missing");
+        return;
+    }
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&program, ["none", "1", "0.3"], &path) else { return };
+    let profile = read(&path);
+    let first = profile.function(profile.costs()[0].function);
+    assert_eq!(first.name, "planted::useful_work", "{}", text(&profile));
+    assert!(profile.functions.iter().all(|function| !function.name.contains("no name in changed")));
 }
 
 /// Without unwind tables and frame pointers a stack ends at its first frame, which is still named.
@@ -164,4 +191,50 @@ fn disk_that_fills_keeps_samples_before() {
     let profile = read(&path);
     assert!(profile.samples.len() > 100, "{} samples were kept", profile.samples.len());
     assert!(text(&profile).contains("INCOMPLETE") && text(&profile).contains("useful_work"));
+}
+
+/// Runs one test of this program in a mount namespace in which the kernel's list of symbols has
+/// zeros in place of addresses, as a user without rights sees the list.
+fn run_with_hidden_symbols(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let hidden = folder.path().join("kallsyms");
+    fs::write(&hidden, "0000000000000000 T _text\n0000000000000000 T schedule\n").unwrap();
+    let script = "mount --bind \"$0\" /proc/kallsyms || exit 77; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(&hidden).arg(std::env::current_exe().unwrap());
+    let done = command.args(["--exact", test, "--ignored", "--nocapture"]).output();
+    match done {
+        Ok(done) if matches!(done.status.code(), Some(1 | 77)) && done.stdout.is_empty() => {
+            eprintln!("skipped: no mount namespace: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        Ok(done) => assert!(done.status.success(), "{done:?}"),
+        Err(error) => eprintln!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn hidden_kernel_symbols_are_reported() {
+    run_with_hidden_symbols("recording_without_kernel_symbols");
+}
+
+#[test]
+#[ignore = "runs within hidden_kernel_symbols_are_reported"]
+fn recording_without_kernel_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let words = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=50000"];
+    let Some(recorded) = record_subject(Subject::Command(words.map(Into::into).into()), &path) else {
+        return;
+    };
+    let profile = read(&path);
+    if !profile.origin.kernel {
+        return;
+    }
+    assert!(recorded.summary.kernel_symbols_hidden);
+    let text = text(&profile);
+    assert!(
+        text.contains("no names of kernel functions: their addresses are hidden from this user"),
+        "{text}"
+    );
+    assert!(text.contains("[no name in the kernel]"), "no sample is left out\n{text}");
 }

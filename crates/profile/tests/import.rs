@@ -2,9 +2,58 @@
 //! permitted.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use vermeil_profile::{ReadOptions, StackProfile, import};
+use vermeil_profile::{ReadOptions, StackProfile, import, report};
+
+/// Lets perf record a program; `false` where perf is not installed or not permitted.
+fn recorded_by_perf(to: &Path, program: &Path, words: &[&str]) -> bool {
+    let perf = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
+        .args([to, Path::new("--"), program])
+        .args(words)
+        .output();
+    let is_done = perf.as_ref().is_ok_and(|perf| perf.status.success());
+    if !is_done {
+        eprintln!("skipped: perf does not record here: {perf:?}");
+    }
+    is_done
+}
+
+/// A user from whom the kernel hides addresses sees zeros, and so does a copy of the list.
+#[test]
+fn hidden_addresses_of_kernel_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to, hidden] = ["perf.data", "r.prof", "kallsyms"].map(|name| folder.path().join(name));
+    let words = ["if=/dev/zero", "of=/dev/null", "bs=64k", "count=50000"];
+    if !recorded_by_perf(&from, Path::new("dd"), &words) {
+        return;
+    }
+    let list = fs::read_to_string("/proc/kallsyms").unwrap();
+    let zeros = list.lines().map(|line| format!("{:016} {}\n", 0, line.split_once(' ').unwrap().1));
+    fs::write(&hidden, zeros.collect::<String>()).unwrap();
+    import(&from, &to, Some(&hidden)).unwrap();
+    let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
+    let options = report::TextOptions {
+        top: 10,
+        callers_of: None,
+        owner_module: None,
+        outermost: Vec::new(),
+        colors: false,
+    };
+    let text = report::text(&profile, &options);
+    assert!(text.contains("no names of kernel functions: the copy of /proc/kallsyms has no"), "{text}");
+    assert!(text.contains("[no name in the kernel]"), "no sample is left out\n{text}");
+    assert!(report::json(&profile).contains("names of kernel functions"), "{text}");
+    assert!(report::html(&profile, 10).contains("no names of kernel functions"));
+    if list.lines().any(|line| !line.starts_with("0000000000000000")) {
+        import(&from, &to, None).unwrap();
+        let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
+        let text = report::text(&profile, &options);
+        assert!(!text.contains("no name in the kernel") && !text.contains("no names of"), "{text}");
+    }
+}
 
 #[test]
 fn perf_file_of_busy_program_is_imported() {
@@ -12,15 +61,7 @@ fn perf_file_of_busy_program_is_imported() {
     let planted = here.parent().unwrap().parent().unwrap().join("examples/planted");
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("perf.data"), folder.path().join("r.prof"));
-    let perf = Command::new("perf")
-        .args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
-        .arg(&from)
-        .arg("--")
-        .arg(planted)
-        .args(["none", "1", "0.4"])
-        .output();
-    if !perf.as_ref().is_ok_and(|perf| perf.status.success()) {
-        eprintln!("skipped: perf does not record here: {perf:?}");
+    if !recorded_by_perf(&from, &planted, &["none", "1", "0.4"]) {
         return;
     }
     let imported = import(&from, &to, None).unwrap();

@@ -28,6 +28,7 @@ fn options(subject: Subject, output: &Path) -> RecordOptions {
         output: output.to_owned(),
         hardware: HardwareSet::Ipc,
         stacks: Stacks::Tables,
+        waits: false,
     }
 }
 
@@ -95,7 +96,23 @@ fn callers_are_found_without_frame_pointers() {
 
 fn text(profile: &StackProfile) -> String {
     let outermost = Vec::new();
-    report::text(profile, &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost })
+    report::text(
+        profile,
+        &report::TextOptions { top: 10, callers_of: None, owner_module: None, outermost, colors: false },
+    )
+}
+
+#[test]
+fn samples_have_color_that_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&options(command(&["none", "2", "0.5"]), &path)) else { return };
+    let profile = read(&path);
+    let count = |wanted: u64| profile.samples.iter().filter(|sample| sample.color == wanted).count();
+    let (first, second) = (count(1), count(2));
+    assert!(first > 20 && second > 20, "{first} and {second} of {} samples", profile.samples.len());
+    // Samples before the threads run have none.
+    assert!(first + second > profile.samples.len() * 3 / 4, "{:?}", [first, second, count(0)]);
 }
 
 #[test]

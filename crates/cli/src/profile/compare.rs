@@ -1,9 +1,20 @@
 //! `vermeil profile compare`: a configuration against its base.
 
 use crate::{Exit, print};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
-use vermeil_profile::{gain::compare_recordings, verdict};
+use vermeil_profile::{gain::compare_recordings, verdict, verdict_page};
+
+/// The form of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ComparisonForm {
+    /// Text for people
+    Text,
+    /// All functions and ratios for programs
+    Json,
+    /// One HTML file with a flame graph of the excess, without network
+    Html,
+}
 
 /// Compare recordings: which functions cost more for each unit of work, and the possible gain
 ///
@@ -34,21 +45,31 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "BASE,NOW", value_parser = parse_pair)]
     cpus: Option<(f64, f64)>,
 
-    /// Write JSON instead of text
+    /// The form of the comparison
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
+    form: ComparisonForm,
+
+    /// The file to write; `-` is standard output
     ///
-    /// Default: text.
-    #[arg(long)]
-    json: bool,
+    /// Default: standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
 }
 
 impl CompareArgs {
     /// Compares.
     pub(super) fn run(self) -> Exit {
-        match compare_recordings(&self.base, &self.now, self.work, self.cpus) {
-            Ok(comparison) if self.json => print::result(&super::as_json(&comparison)),
-            Ok(comparison) => print::result(&verdict::comparison_text(&comparison)),
-            Err(error) => print::failure(&error, Exit::CannotStart),
-        }
+        let comparison = match compare_recordings(&self.base, &self.now, self.work, self.cpus) {
+            Ok(comparison) => comparison,
+            Err(error) => return print::failure(&error, Exit::CannotStart),
+        };
+        let (base, now) = (self.base.display().to_string(), self.now.display().to_string());
+        let text = match self.form {
+            ComparisonForm::Text => verdict::comparison_text(&comparison),
+            ComparisonForm::Json => super::as_json(&comparison),
+            ComparisonForm::Html => verdict_page::comparison_html(&comparison, &base, &now),
+        };
+        super::write(self.output.as_deref(), text.into_bytes())
     }
 }
 

@@ -87,6 +87,13 @@ pub(super) struct RecordArgs {
     #[arg(long, value_enum, value_name = "HOW", default_value = "tables")]
     stacks: Walk,
 
+    /// Record also how long each thread waits, and where threads block
+    ///
+    /// Each switch of a thread is counted; stacks of waits are sampled at the rate of --hz. Needs
+    /// the kernel's part: root, or kernel.perf_event_paranoid at 1. Default: cpu time only.
+    #[arg(long)]
+    waits: bool,
+
     /// The set of hardware events that is counted beside the samples
     ///
     /// One set at a time, because the kernel only estimates when it shares counters. On a machine
@@ -135,6 +142,7 @@ impl RecordArgs {
                 Walk::Tables => Stacks::Tables,
                 Walk::Frames => Stacks::Frames,
             },
+            waits: self.waits,
         };
         match record(&options, work, &stop) {
             Ok(recorded) => tell(&recorded),
@@ -170,6 +178,12 @@ fn tell(recorded: &Recorded) -> Exit {
              or `sysctl kernel.kptr_restrict=0`"
                 .to_owned(),
         );
+    }
+    if let Some(why) = &summary.waits_missing {
+        lines.push(format!("waits are not recorded: {why}"));
+    }
+    if summary.switches_lost > 0 {
+        lines.push(format!("{} switches were lost, and waits with them", summary.switches_lost));
     }
     if summary.lost > 0 || summary.throttled > 0 {
         lines.push(format!(

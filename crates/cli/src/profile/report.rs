@@ -69,11 +69,25 @@ pub(super) struct ProfileReportArgs {
     #[arg(long, value_name = "TEXTS", value_delimiter = ',', conflicts_with = "callers_of")]
     outermost: Vec<String>,
 
+    /// Divide all samples by the color whose event ran
+    ///
+    /// For Vermeil's server a color is a connection. The events of a color never overlap, so a
+    /// color that needs a whole cpu is a limit. Default: the functions that cost most.
+    #[arg(long, conflicts_with_all = ["callers_of", "outermost", "waits"])]
+    colors: bool,
+
     /// Only this part of the recording, from its start: 10s..25s, 10s.. or ..25s
     ///
     /// Default: all.
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
     window: Option<Window>,
+
+    /// Report waits instead of cpu time: where threads block, and for how long
+    ///
+    /// Needs a recording with --waits. All forms and --callers-of then count the time of waits.
+    /// Default: cpu time, with a table of waits behind, if the recording has waits.
+    #[arg(long)]
+    waits: bool,
 
     /// Count functions that the compiler inlined as functions of their own
     ///
@@ -86,7 +100,9 @@ impl ProfileReportArgs {
     /// Reports.
     pub(super) fn run(self) -> Exit {
         let options = ReadOptions { window: self.window, inlined: self.inlined };
-        let profile = match StackProfile::read(&self.recording, options) {
+        let read = StackProfile::read(&self.recording, options);
+        let read = if self.waits { read.and_then(|read| read.of_waits(&self.recording)) } else { read };
+        let profile = match read {
             Ok(profile) => profile,
             Err(error) => return print::failure(&error, Exit::CannotStart),
         };
@@ -98,6 +114,7 @@ impl ProfileReportArgs {
                     callers_of: self.callers_of,
                     owner_module: self.owner,
                     outermost: self.outermost,
+                    colors: self.colors,
                 },
             )
             .into_bytes(),
@@ -108,15 +125,7 @@ impl ProfileReportArgs {
             ReportForm::Firefox => report::firefox(&profile).into_bytes(),
             ReportForm::Csv => report::csv(&profile).into_bytes(),
         };
-        match self.output {
-            Some(path) if path.as_os_str() != "-" => match vermeil_io::output::write(&path, bytes) {
-                Ok(()) => Exit::Clean,
-                Err(error) => {
-                    print::failure(&format_args!("cannot write {}: {error}", path.display()), Exit::Failed)
-                }
-            },
-            _ => print::bytes(&bytes),
-        }
+        super::write(self.output.as_deref(), bytes)
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::StackProfile;
+use crate::symbols::KERNEL_NAMES;
 
 /// The rate of a counter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,7 +111,7 @@ pub(super) fn table(profile: &StackProfile) -> String {
             }
         }
     }
-    for missing in &profile.missing {
+    for missing in profile.missing.iter().filter(|missing| missing.name != KERNEL_NAMES) {
         let _ = writeln!(out, "  {:32} not measurable here: {}", missing.name, missing.why);
     }
     out

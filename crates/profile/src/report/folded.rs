@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::StackProfile;
 
 /// The folded stacks of a profile, in the order of their text. The first part is the thread's name.
+/// Counts are samples, of waits microseconds.
 pub fn folded(profile: &StackProfile) -> String {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &profile.samples {
@@ -14,7 +15,8 @@ pub fn folded(profile: &StackProfile) -> String {
             line.push(';');
             line.push_str(&plain(&profile.function(*function).name));
         }
-        *counts.entry(line).or_default() += 1;
+        let count = if profile.waiting.instead { sample.weight / 1_000 } else { 1 };
+        *counts.entry(line).or_default() += count;
     }
     counts.into_iter().map(|(stack, count)| format!("{stack} {count}\n")).collect()
 }

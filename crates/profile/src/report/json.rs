@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::colors::{ColorRow, colors};
 use super::counters::{CounterRate, rates};
 use super::ratios::{CounterRatio, ratios};
+use super::waiting::{WaitReport, waits};
 use crate::StackProfile;
 use crate::format::{MissingCounter, Origin, Work};
 
@@ -18,9 +20,17 @@ struct Report<'a> {
     throttled: u64,
     other_processes: u64,
     incomplete: Option<&'a str>,
-    functions: Vec<FunctionRow<'a>>,
+    #[serde(flatten)]
+    divided: DividedReport<'a>,
     #[serde(flatten)]
     counted: CounterReport<'a>,
+}
+
+#[derive(Serialize)]
+struct DividedReport<'a> {
+    functions: Vec<FunctionRow<'a>>,
+    colors: Vec<ColorRow<'a>>,
+    waiting: Option<WaitReport<'a>>,
 }
 
 #[derive(Serialize)]
@@ -63,7 +73,11 @@ pub fn json(profile: &StackProfile) -> String {
         throttled: profile.throttled,
         other_processes: profile.others,
         incomplete: profile.cut.as_deref(),
-        functions: functions.collect(),
+        divided: DividedReport {
+            functions: functions.collect(),
+            colors: colors(profile),
+            waiting: waits(profile),
+        },
         counted: CounterReport {
             counters: rates(profile),
             ratios: ratios(profile, profile.work.as_ref().map(|work| work.units)).0,
@@ -88,5 +102,14 @@ mod tests {
         assert_eq!(json["functions"][1]["total"], 3 * 1_003_009);
         assert_eq!(json["origin"]["hz"], 997);
         assert_eq!(json["incomplete"], serde_json::Value::Null);
+        assert_eq!(json["waiting"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn json_report_has_waits() {
+        let text = json(&crate::report::waiting::tests::waiting(&[("main;k_poll", 1)]));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["waiting"]["blocked"][0]["kernel"], "k_poll");
+        assert_eq!(json["waiting"]["threads"][0]["blocked_ns"], 1_000_000_000);
     }
 }

@@ -277,7 +277,7 @@ mod tests {
                 [(0, base), (1, all - base)].into_iter().filter(|(_, cycles)| *cycles > 0.0)
             {
                 let weight = (cycles / (SECONDS + 1) as f64) as u64;
-                put(FileRecord::Sample { time, cpu, pid: 7, tid: 7, stack, weight });
+                put(FileRecord::Sample { time, cpu, pid: 7, tid: 7, stack, weight, color: 0 });
             }
         }
         let names = ["ap_read_request", "d_lookup"].into_iter().zip(0..).map(|(name, offset)| Symbol {
@@ -318,7 +318,13 @@ mod tests {
         let report = |set| {
             write(&path, &ALL_PROCESSORS, set);
             let profile = StackProfile::read(&path, ReadOptions::default()).unwrap();
-            let options = TextOptions { top: 5, callers_of: None, owner_module: None, outermost: Vec::new() };
+            let options = TextOptions {
+                top: 5,
+                callers_of: None,
+                owner_module: None,
+                outermost: Vec::new(),
+                colors: false,
+            };
             (text(&profile, &options), profile)
         };
         let (text, _) = report(HardwareSet::Ipc);

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 
 use super::callers::{Callers, by_outermost, callers_of};
+use super::{colors, waiting};
 use crate::StackProfile;
 use crate::perf::Trigger;
 use crate::profile::{FunctionId, Sampled};
+use crate::symbols::KERNEL_NAMES;
 
 /// The choices in a text report.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct TextOptions {
     pub owner_module: Option<String>,
     /// Texts in the names of the functions by which all samples are divided; may be empty.
     pub outermost: Vec<String>,
+    /// Whether samples are divided by the color whose event ran.
+    pub colors: bool,
 }
 
 /// The report as text.
@@ -29,9 +33,23 @@ pub fn text(profile: &StackProfile, options: &TextOptions) -> String {
             callers_text(&mut out, profile, pattern, &callers, options.top);
         }
         None if !options.outermost.is_empty() => outermost(&mut out, profile, options),
+        None if options.colors => out.push_str(&colors::table(profile, options.top)),
+        None if profile.waiting.instead => {
+            out.push_str(waiting::table(profile, options.top).trim_start());
+            out.push_str("\n--callers-of NAME shows which code waits in a function\n");
+        }
         None => functions(&mut out, profile, options),
     }
     out
+}
+
+/// The line about the samples of a profile of waits.
+fn waits_heading(profile: &StackProfile, seconds: f64) -> String {
+    format!(
+        "{:.3} s blocked in {seconds:.1} s, by all threads together; lost {} switches\n",
+        profile.waiting.blocked_ns() as f64 / 1e9,
+        profile.waiting.lost
+    )
 }
 
 pub(super) fn heading(profile: &StackProfile) -> String {
@@ -40,6 +58,13 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     let weight = profile.weight();
     let mut out = String::new();
     let _ = writeln!(out, "{} (process {})", origin.command.join(" "), origin.pid);
+    if profile.waiting.instead {
+        out.push_str(&waits_heading(profile, seconds));
+        out.push_str(&unnamed_kernel(profile));
+        out.push_str(&incomplete(profile));
+        out.push('\n');
+        return out;
+    }
     let unit = match origin.trigger {
         Trigger::CpuClock => "cpu-clock; no hardware counters here, so a sample is time, not cycles",
         Trigger::Cycles => "hardware cycles",
@@ -81,14 +106,24 @@ pub(super) fn heading(profile: &StackProfile) -> String {
         "{kernel}, without a name {unnamed_share:.1} %, lost {}, throttled {}, of other processes {} (left out)",
         profile.lost, profile.throttled, profile.others
     );
-    if let Some(why) = &profile.cut {
-        let _ = writeln!(out, "INCOMPLETE: {why}; everything before is reported");
-    }
+    out.push_str(&unnamed_kernel(profile));
+    out.push_str(&incomplete(profile));
     if profile.lost > 0 || profile.throttled > 0 {
         let _ = writeln!(out, "DOUBTFUL: samples are missing; record with a lower --hz");
     }
     out.push('\n');
     out
+}
+
+/// The reason why the kernel's functions have no names, if so.
+fn unnamed_kernel(profile: &StackProfile) -> String {
+    let missing = profile.missing.iter().find(|missing| missing.name == KERNEL_NAMES);
+    missing.map_or_else(String::new, |missing| format!("no {KERNEL_NAMES}: {}\n", missing.why))
+}
+
+fn incomplete(profile: &StackProfile) -> String {
+    let line = |why: &String| format!("INCOMPLETE: {why}; everything before is reported\n");
+    profile.cut.as_ref().map_or_else(String::new, line)
 }
 
 fn innermost_module<'a>(profile: &'a StackProfile, sample: &Sampled) -> &'a str {
@@ -133,6 +168,7 @@ fn functions(out: &mut String, profile: &StackProfile, options: &TextOptions) {
         let _ = write!(out, "\n{counters}");
     }
     out.push_str(&super::ratios::table(profile));
+    out.push_str(&waiting::table(profile, options.top));
 }
 
 fn outermost(out: &mut String, profile: &StackProfile, options: &TextOptions) {
@@ -200,7 +236,7 @@ mod tests {
     use crate::profile::tests::profile;
 
     fn options() -> TextOptions {
-        TextOptions { top: 2, callers_of: None, owner_module: None, outermost: Vec::new() }
+        TextOptions { top: 2, callers_of: None, owner_module: None, outermost: Vec::new(), colors: false }
     }
 
     #[test]
@@ -244,6 +280,22 @@ mod tests {
         let outermost = ["io", "serve"].map(str::to_owned).into();
         let text = text(&profile, &TextOptions { outermost, ..options() });
         assert!(text.contains(" 75.0 %  io  [prog]\n 25.0 %  serve  [prog]"), "{text}");
+    }
+
+    #[test]
+    fn waits_are_reported_beside_and_instead_of_samples() {
+        let mut profile = waiting::tests::waiting(&[("main;k_poll", 2)]);
+        profile.samples = crate::profile::tests::profile(&[("main", 1)]).samples;
+        let beside = text(&profile, &options());
+        assert!(beside.contains("main  [prog], by k_poll") && beside.contains("   own   total"), "{beside}");
+        let profile = profile.of_waits(std::path::Path::new("r")).unwrap();
+        let instead = text(&profile, &options());
+        assert!(instead.contains("2.000 s blocked in 0.0 s, by all threads together"), "{instead}");
+        assert!(!instead.contains("   own   total"), "{instead}");
+        let callers_of = Some("k_poll".to_owned());
+        let callers = text(&profile, &TextOptions { callers_of, ..options() });
+        assert!(callers.contains("100.0 %  main  [prog]"), "{callers}");
+        assert_eq!(super::super::folded(&profile), "worker;main;k_poll 2000000\n");
     }
 
     #[test]

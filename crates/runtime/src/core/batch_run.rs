@@ -11,6 +11,7 @@ use crate::{
     handlers::Begins,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
+use vermeil_io::StackMark;
 use vermeil_queue::{BatchCounts, BatchRun, Label};
 use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing};
 
@@ -72,6 +73,9 @@ impl Core {
     /// the number.
     fn run_color(&self, mut token: RuntimeToken, batch: usize, left: usize) -> usize {
         let mine = self.mine();
+        // For profilers, which find the color in a copy of this stack.
+        let mut mark = StackMark::new(token.color().id().0.get());
+        mark.set();
         let handler = token.color().meta.handler();
         let batch = self.shared.handlers.batch(handler, batch, left);
         let batch = self.shared.settings.batch(batch);

@@ -1,0 +1,212 @@
+//! The events and rings of a recording: samples of all cpus or threads, and switches if these are
+//! wanted.
+//!
+//! Opens the best events that the machine and the user's rights permit. Leaves out the meaning of
+//! records (`event`) and their destination (`recorder`).
+
+use std::io;
+
+use crate::event::{EventKind, KernelEvent, OwnRecords};
+use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Trigger};
+use crate::processes::{self, Processes};
+use crate::{ProfileError, machine};
+
+/// Events of one kind with the rings that they write to, a ring for each cpu.
+#[derive(Default)]
+struct EventSet {
+    rings: Vec<RecordRing>,
+    /// Events that write to a ring of another.
+    further: Vec<SamplingEvent>,
+}
+
+impl EventSet {
+    /// Opens an event for each cpu and observed thread by `open`.
+    fn open(
+        cpus: &[u32],
+        observed: &[ObservedThreads],
+        pages: usize,
+        open: impl Fn(ObservedThreads, u32) -> io::Result<SamplingEvent>,
+    ) -> Result<Self, ProfileError> {
+        let mut set = Self::default();
+        for &cpu in cpus {
+            let mut ring = None;
+            for &observed in observed {
+                let event = match open(observed, cpu) {
+                    Ok(event) => event,
+                    // The thread has ended since it was listed.
+                    Err(error) if error.raw_os_error() == Some(3) => continue,
+                    Err(error) => return Err(refusal(error)),
+                };
+                match &ring {
+                    None => {
+                        ring = Some(
+                            RecordRing::of(event, pages)
+                                .map_err(|source| system("cannot map a ring", source))?,
+                        )
+                    }
+                    Some(ring) => {
+                        event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
+                        set.further.push(event);
+                    }
+                }
+            }
+            set.rings.extend(ring);
+        }
+        Ok(set)
+    }
+
+    fn events(&self) -> impl Iterator<Item = &SamplingEvent> {
+        self.rings.iter().map(RecordRing::event).chain(&self.further)
+    }
+}
+
+/// The events and rings of a recording.
+pub(crate) struct StackSampler {
+    samples: EventSet,
+    /// The switches of threads, or why they are not recorded; `None` if they are not wanted.
+    switches: Option<Result<EventSet, String>>,
+    records: OwnRecords,
+    pub(crate) sampling: Sampling,
+    pub(crate) cpus: Vec<u32>,
+    /// Whether each thread has events of its own, for want of rights.
+    pub(crate) by_thread: bool,
+    /// Whether the kernel starts the events, when the command has begun.
+    on_exec: bool,
+}
+
+impl StackSampler {
+    /// Opens the best events that the machine and the user's rights permit.
+    pub(crate) fn open(hz: u32, dumps: bool, waits: bool, root: Option<i32>) -> Result<Self, ProfileError> {
+        let cpus = machine::online_cpus();
+        let probed = root.unwrap_or(0);
+        let rungs = [(false, true), (true, true), (true, false)];
+        let mut refused = None;
+        for (by_thread, kernel) in rungs {
+            for trigger in [Trigger::Cycles, Trigger::CpuClock] {
+                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max(), dumps };
+                let observed = if by_thread {
+                    ObservedThreads::Thread { tid: probed, on_exec: false }
+                } else {
+                    ObservedThreads::Cpu
+                };
+                match SamplingEvent::open(&sampling, observed, cpus[0]) {
+                    Ok(_probe) => {
+                        let mut sampler = Self {
+                            samples: EventSet::default(),
+                            switches: None,
+                            records: OwnRecords::new(dumps),
+                            sampling,
+                            cpus,
+                            by_thread,
+                            on_exec: by_thread && root.is_none(),
+                        };
+                        sampler.open_all(root, waits)?;
+                        return Ok(sampler);
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        Err(refusal(refused.expect("each rung was tried")))
+    }
+
+    fn open_all(&mut self, root: Option<i32>, waits: bool) -> Result<(), ProfileError> {
+        let observed: Vec<ObservedThreads> = match (self.by_thread, root) {
+            (false, _) => vec![ObservedThreads::Cpu],
+            // The command inherits the event of the thread that starts it.
+            (true, None) => vec![ObservedThreads::Thread { tid: 0, on_exec: true }],
+            (true, Some(root)) => {
+                let tree = Processes::tree(root);
+                let threads = tree.pids().flat_map(processes::threads);
+                threads.map(|tid| ObservedThreads::Thread { tid, on_exec: false }).collect()
+            }
+        };
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let kinds = if waits && self.sampling.kernel { 2 } else { 1 };
+        if limit.is_some_and(|limit| (kinds * observed.len() * self.cpus.len()) as u64 + 64 > limit) {
+            let (threads, cpus) = (kinds * observed.len(), self.cpus.len());
+            return Err(ProfileError::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
+        }
+        let (sampling, pages) = (self.sampling, perf::ring_pages(self.sampling.dumps, self.cpus.len()));
+        self.samples = EventSet::open(&self.cpus, &observed, pages, |observed, cpu| {
+            SamplingEvent::open(&sampling, observed, cpu)
+        })?;
+        let switches = || {
+            if !sampling.kernel {
+                return Err("the kernel's scheduler is hidden from this user; run as root, or `sysctl \
+                            kernel.perf_event_paranoid=1`"
+                    .to_owned());
+            }
+            let open = |observed, cpu| SamplingEvent::open_switches(&sampling, observed, cpu);
+            EventSet::open(&self.cpus, &observed, pages, open).map_err(|error| error.to_string())
+        };
+        self.switches = waits.then(switches);
+        Ok(())
+    }
+
+    /// Whether waits are recorded; an error says why not.
+    pub(crate) fn records_waits(&self) -> Result<bool, &str> {
+        match &self.switches {
+            None => Ok(false),
+            Some(Ok(_)) => Ok(true),
+            Some(Err(why)) => Err(why),
+        }
+    }
+
+    fn sets(&self) -> impl Iterator<Item = &EventSet> {
+        self.switches.iter().flatten().chain([&self.samples])
+    }
+
+    pub(crate) fn enable(&self) -> Result<(), ProfileError> {
+        if self.on_exec {
+            return Ok(());
+        }
+        self.sets()
+            .flat_map(EventSet::events)
+            .try_for_each(|event| event.enable().map_err(|source| system("cannot start sampling", source)))
+    }
+
+    pub(crate) fn disable(&self) {
+        for event in self.sets().flat_map(EventSet::events) {
+            // An event whose thread has ended refuses, and has nothing to stop.
+            let _ended = event.disable();
+        }
+    }
+
+    /// Takes all records out of the rings.
+    pub(crate) fn drain(&mut self, into: &mut Vec<KernelEvent>) {
+        for ring in &mut self.samples.rings {
+            ring.drain(|record| into.extend(self.records.read(&record)));
+        }
+        let switches = self.switches.iter_mut().flatten().flat_map(|set| &mut set.rings);
+        for ring in switches {
+            ring.drain(|record| {
+                into.extend(self.records.read(&record).and_then(|event| {
+                    let what = match event.what {
+                        EventKind::Sample(sample) => EventKind::Leaves(sample),
+                        EventKind::Lost(count) => EventKind::SwitchesLost(count),
+                        what @ EventKind::Switched { .. } => what,
+                        // A pause of stacks only; the switches themselves go on.
+                        _ => return None,
+                    };
+                    Some(KernelEvent { what, ..event })
+                }));
+            });
+        }
+    }
+}
+
+pub(crate) fn system(what: &'static str, source: io::Error) -> ProfileError {
+    ProfileError::System { what, source }
+}
+
+fn refusal(source: io::Error) -> ProfileError {
+    match source.raw_os_error() {
+        // EPERM, EACCES
+        Some(1 | 13) => ProfileError::NoRight { paranoid: machine::paranoid(), source },
+        // ENOSYS
+        Some(38) => ProfileError::NoEvents(source),
+        // EMFILE and others.
+        _ => system("cannot open a sampling event", source),
+    }
+}
