@@ -9,7 +9,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use vermeil_sched::{
     CoreIndex, CostHint, Distance, Exploration, HandlerCost, HandlerIndex, RunAfter, RunSample, Sampler,
-    StealCandidate, StealCost, Stealing, WarmBatch, cost::CostTable,
+    StealCandidate, StealCost, Stealing, WarmBatch,
+    cost::{CostTable, PENALTY_SURE},
 };
 
 /// Timed runs of a handler between two publications by the same core. The first few are published
@@ -25,6 +26,8 @@ pub(crate) struct PublishedCosts {
     penalty_ns: [AtomicU32; Distance::CLASSES],
     /// The part of `penalty_ns` that was measured or annotated.
     known_penalty_ns: [AtomicU32; Distance::CLASSES],
+    /// Cold runs that any core has timed, by class of distance, up to [`PENALTY_SURE`].
+    cold_runs: [AtomicU32; Distance::CLASSES],
     /// How long a color with a next event of this handler stays while others wait.
     stay_ns: AtomicU32,
 }
@@ -35,6 +38,7 @@ impl PublishedCosts {
             worth_ns: AtomicU32::new(0),
             penalty_ns: Default::default(),
             known_penalty_ns: Default::default(),
+            cold_runs: Default::default(),
             stay_ns: AtomicU32::new(0),
         };
         published.start(CostHint::default(), Stealing::Never);
@@ -69,6 +73,14 @@ impl PublishedCosts {
         self.stay_ns.load(Ordering::Relaxed).into()
     }
 
+    /// A cold run over `distance` was timed. Stores are rare, so the line stays shared.
+    fn count_cold_run(&self, distance: Distance) {
+        let runs = &self.cold_runs[distance.class()];
+        if runs.load(Ordering::Relaxed) < PENALTY_SURE {
+            runs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn meet(&self, handler: HandlerIndex, costs: &CostTable, known: &KnownCosts, stealing: Stealing) {
         let cost = costs.handler(handler);
         meet(&self.worth_ns, worth(cost, known.cost_hint, stealing));
@@ -77,7 +89,8 @@ impl PublishedCosts {
         }
         for (class, penalty_ns) in self.penalty_ns.iter().enumerate().skip(1) {
             let distance = Distance::of_class(class);
-            let mine = clamp(costs.penalty_ns(handler, distance));
+            let runs = self.cold_runs[class].load(Ordering::Relaxed);
+            let mine = clamp(costs.penalty_among_ns(handler, distance, runs));
             // A core without a cold run knows only a bound, which must not replace another core's
             // measurement.
             if cost.has_seen(distance) {
@@ -244,6 +257,9 @@ impl Learner {
             self.handlers.push(KnownCosts { stay: WarmBatch::default(), cost_hint, timed: 0 });
         }
         self.costs.observe(handler, sample);
+        if let Some(distance) = sample.cold.filter(|_| !sample.interrupted) {
+            published.count_cold_run(distance);
+        }
         let known = &mut self.handlers[handler.0 as usize];
         if sample.cold.is_none() && !sample.interrupted {
             known.stay.observe(sample.run_ns, after);

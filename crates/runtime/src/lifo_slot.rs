@@ -19,7 +19,7 @@ impl RuntimeShared {
         let color = token.color();
         let is_here = poster.is_some_and(|here| color.core() == here.0) && !color.is_migrating();
         // Kept, the color would hold up a running color that cannot leave this core.
-        let stays = is_here && current(|core| core.run.runs_fixed_color.get()).unwrap_or(false);
+        let stays = is_here && current(|core| core.gives_way(color.worth_ns())).unwrap_or(false);
         let mut asleep = None;
         if stays {
             match self.hand_over(&token, true) {

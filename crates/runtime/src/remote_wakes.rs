@@ -71,7 +71,7 @@ impl RuntimeShared {
         let now_ns = self.clock.now_ns();
         let distance = self.settings.layout.distance(home, here);
         let load = self.core_load(here);
-        let candidate = self.candidate(color, &load, distance, now_ns);
+        let candidate = self.candidate(color, &load, here, now_ns);
         let comes = match reason {
             MoveReason::Asleep => self.settings.stealing.moves_to_poster(&candidate, self.moves.wake_ns()),
             MoveReason::Calls => {

@@ -152,12 +152,14 @@ impl Core {
         let shared = &*self.shared;
         // A color that is stolen only to learn is not typical of other colors.
         let explores = Cell::new(false);
+        let others_sleep = shared.idle.any_asleep();
         let mut pays = |token: &RuntimeToken| {
             let color = token.color();
-            let candidate = shared.candidate(color, load, distance, now_ns);
+            let candidate = shared.candidate(color, load, self.index, now_ns);
             let pays = shared.settings.stealing.pays(&candidate, steal_ns);
             explores.set(!pays);
             shared.may_go(color, self.index)
+                && !(others_sleep && self.expects_fixed_color(candidate.queued_ns, now_ns))
                 && (pays || learner.explores(&candidate, (distance, steal_ns), now_ns))
         };
         let mut worth_ns = 0;

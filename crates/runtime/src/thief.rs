@@ -10,11 +10,11 @@ use crate::{
     utilization::PERIOD_NS,
 };
 use std::sync::atomic::Ordering;
-use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
+use vermeil_sched::{CoreIndex, CoreLoad, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
 /// The answer of [`RuntimeShared::hand_over`].
 pub(crate) enum HandOver {
-    /// The color has a new core.
+    /// The color has a new core, which sleeps.
     Goes,
     /// The color stays. The sleeping core, if the answer needed a look for such a core, serves the
     /// question whether to wake a thief.
@@ -73,8 +73,15 @@ impl RuntimeShared {
         neighbours.find(|&core| self.core(core.0).parking.is_asleep() && fits(core))
     }
 
-    fn nearest_sleeping_core(&self, color: &RuntimeHead, owner: CoreIndex) -> Option<SleepingCore> {
-        let core = self.nearest_asleep(owner, |core| self.may_go(color, core))?;
+    /// The sleeping core on which a color of core `owner` would end earliest.
+    fn best_sleeping_core(&self, color: &RuntimeHead, owner: CoreIndex) -> Option<SleepingCore> {
+        if !self.idle.any_asleep() {
+            return None;
+        }
+        let fits = |core: CoreIndex| self.core(core.0).parking.is_asleep() && self.may_go(color, core);
+        let published = self.handlers.published(color.meta.handler());
+        let move_ns = |distance| self.moves.steal_ns(distance) + published.known_penalty_ns(distance);
+        let core = self.settings.layout.best_neighbour(owner, fits, color.worth_ns(), move_ns)?;
         let distance = self.settings.layout.distance(owner, core);
         Some(SleepingCore { core, distance, seen_ns: self.clock.now_ns() })
     }
@@ -86,10 +93,10 @@ impl RuntimeShared {
         if self.idle_coordinator(owner).is_searching() {
             return;
         }
-        let asleep = asleep.or_else(|| self.nearest_sleeping_core(color, owner));
+        let asleep = asleep.or_else(|| self.best_sleeping_core(color, owner));
         let Some(SleepingCore { core: thief, distance, seen_ns: now_ns }) = asleep else { return };
         let load = self.core_load(owner);
-        let candidate = self.candidate(color, &load, distance, now_ns);
+        let candidate = self.candidate(color, &load, thief, now_ns);
         let (steal_ns, wake_ns) = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let wakes = self.settings.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
         if wakes || self.needs_watcher((owner, &load), thief, now_ns) {
@@ -112,7 +119,8 @@ impl RuntimeShared {
             return HandOver::Stays(None);
         }
         let owner = CoreIndex(color.core());
-        if self.core(owner.0).parking.is_asleep() {
+        let sleeps = self.core(owner.0).parking.is_asleep();
+        if sleeps && !self.settings.layout.is_slow(owner) {
             return HandOver::Stays(None);
         }
         let load = self.core_load(owner);
@@ -120,13 +128,16 @@ impl RuntimeShared {
         if !self.settings.stealing.may_hand_over(color.worth_ns(), &load, self.moves.wake_ns()) {
             return HandOver::Stays(None);
         }
-        let Some(asleep) = self.nearest_sleeping_core(color, owner) else { return HandOver::Stays(None) };
+        let Some(asleep) = self.best_sleeping_core(color, owner) else { return HandOver::Stays(None) };
         let SleepingCore { core: idle, distance, seen_ns: now_ns } = asleep;
         // The color would be the last in the queue.
         let wait_ns = load.wait_ns(now_ns).saturating_add(load.backlog_ns() / 2);
-        let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, distance, now_ns) };
+        let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, idle, now_ns) };
         let costs_ns = (self.moves.steal_ns(distance), self.moves.wake_ns());
-        if !self.settings.stealing.hands_over(&candidate, &load, gives_way, costs_ns) {
+        let stealing = self.settings.stealing;
+        let goes = stealing.hurries(&candidate, costs_ns)
+            || !sleeps && stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        if !goes {
             return HandOver::Stays(Some(asleep));
         }
         self.notes_that_moves(color);
@@ -200,14 +211,16 @@ impl RuntimeShared {
             )
     }
 
-    /// The view of `color` for a thief over `distance`, when the color's core has the hint `owner`.
+    /// The view of `color` for core `to`, when the color's core has the hint `owner`.
     pub(crate) fn candidate(
         &self,
         color: &RuntimeHead,
         owner: &CoreLoad,
-        distance: Distance,
+        to: CoreIndex,
         now_ns: u64,
     ) -> StealCandidate {
+        let from = CoreIndex(color.core());
+        let distance = self.settings.layout.distance(from, to);
         let moved_ns = color.meta.moved_ns.load(Ordering::Relaxed);
         let published = self.handlers.published(color.meta.handler());
         let (queued_ns, wait_ns) = (color.worth_ns(), owner.wait_ns(now_ns));
@@ -219,6 +232,7 @@ impl RuntimeShared {
             wait_ns: wait_ns.max(lasts_ns),
             penalty_ns: published.penalty_ns(distance),
             known_penalty_ns: published.known_penalty_ns(distance),
+            slower_ns: self.settings.layout.slower_ns(queued_ns, from, to),
             since_move_ns: if moved_ns == 0 { u64::MAX } else { now_ns.saturating_sub(moved_ns) },
         }
     }

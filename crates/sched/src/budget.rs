@@ -215,6 +215,7 @@ mod tests {
             wait_ns: 40_000,
             penalty_ns: 60_000,
             known_penalty_ns: 60_000,
+            slower_ns: 0,
             since_move_ns: u64::MAX,
         };
         let mut exploration = Exploration::default();
@@ -240,6 +241,7 @@ mod tests {
             wait_ns: 0,
             penalty_ns: 0,
             known_penalty_ns: 0,
+            slower_ns: 0,
             since_move_ns: u64::MAX,
         };
         let mut exploration = Exploration::default();
@@ -262,6 +264,7 @@ mod tests {
             wait_ns: 400_000,
             penalty_ns: 3_000_000,
             known_penalty_ns: 0,
+            slower_ns: 0,
             since_move_ns: u64::MAX,
         };
         let mut exploration = Exploration::default();
@@ -285,6 +288,7 @@ mod tests {
             wait_ns: 400_000,
             penalty_ns: 3_000_000,
             known_penalty_ns: 0,
+            slower_ns: 0,
             since_move_ns: u64::MAX,
         };
         let late_ns = long.penalty_ns + 700 - long.wait_ns;

@@ -102,6 +102,8 @@ pub struct Layout {
     nodes: Vec<u32>,
     /// By core; [`CAPACITY_MAX`] is the machine's fastest core.
     capacities: Vec<u32>,
+    /// Whether the capacities differ.
+    differ: bool,
 }
 
 impl Layout {
@@ -136,6 +138,7 @@ impl Layout {
             neighbours: Vec::new(),
             nodes: vec![0; cores],
             capacities: vec![CAPACITY_MAX; cores],
+            differ: false,
         };
         for (node, members) in layout.groups_within(Distance::Node).into_iter().enumerate() {
             members.iter().for_each(|core| layout.nodes[core.0 as usize] = node as u32);
@@ -152,6 +155,7 @@ impl Layout {
     pub fn with_capacities(mut self, capacities: Vec<u32>) -> Self {
         assert_eq!(capacities.len(), self.cores, "one capacity per core");
         assert!(capacities.iter().all(|&capacity| capacity > 0), "a core has some speed");
+        self.differ = capacities.iter().any(|&capacity| capacity != capacities[0]);
         self.capacities = capacities;
         self
     }
@@ -204,6 +208,40 @@ impl Layout {
     /// The speed of a core; [`CAPACITY_MAX`] is the machine's fastest.
     pub fn capacity(&self, core: CoreIndex) -> u32 {
         self.capacities[core.0 as usize]
+    }
+
+    /// Time by which `run_ns` on core `from` become longer on core `to`; negative on a faster core.
+    pub fn slower_ns(&self, run_ns: u64, from: CoreIndex, to: CoreIndex) -> i64 {
+        if !self.differ {
+            return 0;
+        }
+        let (from, to) = (i128::from(self.capacity(from)), i128::from(self.capacity(to)));
+        let slower_ns = i128::from(run_ns) * (from - to) / to;
+        i64::try_from(slower_ns).unwrap_or(if slower_ns < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Whether the machine has a faster core than `core`.
+    pub fn is_slow(&self, core: CoreIndex) -> bool {
+        self.differ && self.capacity(core) < CAPACITY_MAX
+    }
+
+    /// The neighbour of `core` that fits and ends a run of `run_ns` earliest, after a move that
+    /// costs `move_ns` for its distance. On cores of equal speed the nearest neighbour that fits.
+    pub fn best_neighbour(
+        &self,
+        core: CoreIndex,
+        fits: impl Fn(CoreIndex) -> bool,
+        run_ns: u64,
+        move_ns: impl Fn(Distance) -> u64,
+    ) -> Option<CoreIndex> {
+        let mut fitting = self.neighbours(core).iter().copied().filter(|&other| fits(other));
+        if !self.differ {
+            return fitting.next();
+        }
+        let ends_ns = |&other: &CoreIndex| {
+            i128::from(move_ns(self.distance(core, other))) + i128::from(self.slower_ns(run_ns, core, other))
+        };
+        fitting.min_by_key(ends_ns)
     }
 
     /// Groups of cores whose members are linked by distances of at most `distance`: by ascending

@@ -3,11 +3,11 @@
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on
 //! pinned threads in the runtime. Contains the turn (`turn`), the ready queue (`ready`), the
-//! division of time between classes (`share`), stealing (`steal`), moves to a caller's core
-//! (`remote_wakes`), batch extensions (`warm_batch`), the LIFO slot (`lifo_slot`), the policies by
-//! name (`policy`), the cores from the view of policies (`layout`), the costs (`cost`) and posts
-//! (`flow`) of handlers, their placement (`plan`) and its control (`control`), and the form of
-//! recordings (`recording`). Knows no time, no I/O, no lock.
+//! division of time between classes (`share`), stealing (`steal`), the pace of colors that must
+//! stay (`fixed_pace`), moves to a caller's core (`remote_wakes`), batch extensions (`warm_batch`),
+//! the LIFO slot (`lifo_slot`), the policies by name (`policy`), the cores from the view of policies
+//! (`layout`), the costs (`cost`) and posts (`flow`) of handlers, their placement (`plan`) and its
+//! control (`control`), and the form of recordings (`recording`). Knows no time, no I/O, no lock.
 
 mod back_off;
 mod budget;
@@ -15,6 +15,7 @@ pub mod control;
 mod core_load;
 pub mod cost;
 mod error;
+mod fixed_pace;
 pub mod flow;
 mod histogram;
 mod layout;
@@ -37,6 +38,7 @@ pub use budget::{Budget, Exploration, Sampler};
 pub use core_load::CoreLoad;
 pub use cost::{CostHint, HandlerCost, Interruptions, RunSample, StealCost};
 pub use error::SchedError;
+pub use fixed_pace::FixedPace;
 pub use histogram::Classes;
 pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
 pub use lifo_slot::{LIFO_SLOT_NS, LifoSlotRule, WakeDestination};

@@ -71,6 +71,7 @@ mod tests {
         wait_ns: 3_000,
         penalty_ns: 100,
         known_penalty_ns: 100,
+        slower_ns: 0,
         since_move_ns: u64::MAX,
     };
 

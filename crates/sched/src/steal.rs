@@ -7,7 +7,7 @@
 //! event does not wake a core in vain. A color behind a long event fails the second question, and a
 //! third rule frees the color: patience. Tested below on invented numbers.
 
-use crate::{CoreLoad, ReadyOrder};
+use crate::{CoreLoad, FixedPace, ReadyOrder};
 
 /// The rule for thieves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,6 +35,9 @@ pub struct StealCandidate {
     pub penalty_ns: u64,
     /// The part of `penalty_ns` that was measured or annotated.
     pub known_penalty_ns: u64,
+    /// Time by which the queued events take longer on the thief's core than in the current place,
+    /// because the thief's core is slower; negative for a faster core.
+    pub slower_ns: i64,
     /// Time since the last move; the maximum if never moved.
     pub since_move_ns: u64,
 }
@@ -61,8 +64,9 @@ const LATE_PART: u64 = 4;
 /// behind it yet.
 const HANDED_LATE_PART: u64 = 8;
 
-/// As [`HANDED_LATE_PART`], for a color that would hold up a color that cannot leave.
-const GIVES_WAY_LATE_PART: u64 = 2;
+/// As [`HANDED_LATE_PART`], for a color that would hold up a color that cannot leave: all that
+/// arrives there meanwhile waits for up to the whole time of the color.
+const GIVES_WAY_LATE_PART: u64 = 1;
 
 /// The multiple of a move's cost that must pass between two moves of a color, because the color
 /// must not bounce: the limit on the time lost to moves, a fifth.
@@ -78,7 +82,8 @@ impl StealCandidate {
     /// Whether the color ends early enough elsewhere, after a move that costs `move_ns`: later than
     /// here by at most its own time divided by `late_part`.
     fn ends_in_time(&self, late_part: u64, move_ns: u64) -> bool {
-        self.wait_ns.saturating_add(self.queued_ns / late_part) > move_ns
+        i128::from(self.wait_ns) + i128::from(self.queued_ns / late_part)
+            > i128::from(move_ns) + i128::from(self.slower_ns)
     }
 
     /// Whether the last move was long enough ago for another move that costs `steal_ns`.
@@ -145,6 +150,12 @@ impl Stealing {
         }
     }
 
+    /// Whether a color with `queued_ns` is better off on a sleeping core than on a core with this
+    /// pace of colors that must stay, because their next event would wait behind the color.
+    pub fn gives_way(self, queued_ns: u64, pace: &FixedPace, now_ns: u64) -> bool {
+        self == Self::Learned && pace.expects_within(queued_ns, now_ns)
+    }
+
     /// Whether to wake a sleeping core that would steal `color`, just queued on a core with hint
     /// `owner`. The woken core would be `wake_ns` late, and would take further colors too.
     pub fn wakes(self, color: &StealCandidate, owner: &CoreLoad, steal_ns: u64, wake_ns: u64) -> bool {
@@ -198,6 +209,15 @@ impl Stealing {
             && color.has_rested(steal_ns)
     }
 
+    /// Whether a color that runs next in its place goes to a sleeping core that is faster: if the
+    /// color ends earlier there, after a steal and a wake-up.
+    pub fn hurries(self, color: &StealCandidate, (steal_ns, wake_ns): (u64, u64)) -> bool {
+        let move_ns = steal_ns.saturating_add(wake_ns).saturating_add(color.penalty_ns);
+        self == Self::Learned
+            && color.slower_ns.saturating_neg() > i64::try_from(move_ns).unwrap_or(i64::MAX)
+            && color.has_rested(steal_ns)
+    }
+
     /// Whether [`hands_over`](Self::hands_over) may answer yes for a color with `queued_ns`,
     /// whatever the wait and the sleeping core. Needs neither the time nor the sleeping core.
     #[inline]
@@ -212,6 +232,18 @@ impl Stealing {
             // One color per steal, as in the publications.
             Self::Never | Self::Anything | Self::TimeLeft => 0,
             Self::Learned => (victim_backlog_ns.saturating_sub(own_backlog_ns) / 2).min(AMOUNT_NS_MAX),
+        }
+    }
+
+    /// Events of a color that run in a row while others wait: at most `batch`, and where costs are
+    /// learned at most as many as fit into a turn. `queued_ns` is the expected time of the
+    /// `queued` events.
+    pub fn batch(self, batch: usize, queued_ns: u64, queued: usize) -> usize {
+        let turn_ns = TURN_NS.saturating_mul(queued as u64);
+        // The division is rare, because most events are short.
+        match self == Self::Learned && queued_ns.saturating_mul(batch as u64) > turn_ns {
+            true => ((turn_ns / queued_ns) as usize).clamp(1, batch),
+            false => batch,
         }
     }
 
@@ -266,6 +298,7 @@ mod tests {
         wait_ns: 10_000,
         penalty_ns: 500,
         known_penalty_ns: 500,
+        slower_ns: 0,
         since_move_ns: u64::MAX,
     };
 
@@ -398,6 +431,38 @@ mod tests {
         ));
     }
 
+    /// Regression: thieves ignored the speed of cores, so slow cores took work that a fast core
+    /// would have ended earlier.
+    #[test]
+    fn slow_thief_leaves_colors_that_end_later_there() {
+        let behind = StealCandidate { queued_ns: 100_000, wait_ns: 50_000, ..COLOR };
+        let on_slow = StealCandidate { slower_ns: 80_000, ..behind };
+        assert!(Stealing::Learned.pays(&behind, STEAL_NS));
+        assert!(!Stealing::Learned.pays(&on_slow, STEAL_NS));
+        assert!(Stealing::Learned.pays(&StealCandidate { wait_ns: 60_000, ..on_slow }, STEAL_NS));
+        let on_fast = StealCandidate { wait_ns: 0, slower_ns: -40_000, ..behind };
+        assert!(Stealing::Learned.hurries(&on_fast, (STEAL_NS, 5_000)));
+        assert!(!Stealing::Learned.hurries(&on_fast, (STEAL_NS, 39_000)));
+        assert!(!Stealing::Learned.hurries(&behind, (STEAL_NS, 5_000)));
+    }
+
+    #[test]
+    fn batch_of_long_events_ends_with_turn() {
+        assert_eq!(Stealing::Learned.batch(32, 50 * 400_000, 50), 2);
+        assert_eq!(Stealing::Learned.batch(32, 5_000_000, 1), 1);
+        assert_eq!(Stealing::Learned.batch(32, 50 * 10_000, 50), 32);
+        assert_eq!(Stealing::TimeLeft.batch(32, 50 * 400_000, 50), 32);
+    }
+
+    #[test]
+    fn work_gives_way_to_frequent_fixed_colors() {
+        let mut pace = FixedPace::default();
+        (0..20).for_each(|step| pace.observe(1, step * 10_000));
+        assert!(Stealing::Learned.gives_way(300_000, &pace, 195_000));
+        assert!(!Stealing::Learned.gives_way(5_000, &pace, 195_000));
+        assert!(!Stealing::TimeLeft.gives_way(300_000, &pace, 195_000));
+    }
+
     /// Regression: no single event of a thousand short events repaid a slow wake-up.
     #[test]
     fn many_short_events_repay_a_wake_together() {
@@ -408,6 +473,7 @@ mod tests {
                 penalty_ns: 100,
                 known_penalty_ns: 100,
                 wait_ns: busy(waiting).wait_ns(0),
+                slower_ns: 0,
                 since_move_ns: u64::MAX,
             };
             Stealing::Learned.wakes(&color, &busy(waiting), steal_ns, wake_ns)

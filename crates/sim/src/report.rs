@@ -20,7 +20,8 @@ use crate::histogram::SimHistogram;
 use crate::machine::SimMachine;
 use crate::results::Results;
 use crate::workload::CompiledProgram;
-pub use comparison::{RunComparison, ideal};
+use comparison::rate;
+pub use comparison::{Regret, RunComparison, ideal};
 pub use recorded::RecordedRun;
 pub use table::Table;
 pub use timeline::{SPANS_MAX, Timeline};
@@ -33,16 +34,8 @@ struct MeasuredRun<'a> {
 }
 
 impl MeasuredRun<'_> {
-    /// Requests per second, or events per second for a workload without answers.
-    fn rate(results: &Results) -> f64 {
-        match results.answered {
-            0 => results.events_per_second(),
-            _ => results.per_second(),
-        }
-    }
-
     fn of_ideal(&self) -> Option<f64> {
-        self.ideal.map(|ideal| 100.0 * Self::rate(self.results) / Self::rate(ideal))
+        self.ideal.map(|ideal| 100.0 * rate(self.results) / rate(ideal))
     }
 
     /// Share of all cores' time, in percent.
@@ -113,7 +106,6 @@ pub fn compare(
     runs: &[Results],
     ideal: Option<&Results>,
 ) -> String {
-    let best = runs.iter().map(MeasuredRun::rate).fold(0.0, f64::max);
     let mut table = Table::new(&[
         "policy",
         "rate",
@@ -121,6 +113,7 @@ pub fn compare(
         "of ideal",
         "p50",
         "p99",
+        "of best p99",
         "p99.9",
         "busy",
         "idle",
@@ -133,16 +126,17 @@ pub fn compare(
     ]);
     for results in runs {
         let seen = MeasuredRun { machine, results, ideal };
-        let rate = MeasuredRun::rate(results);
+        let regret = Regret::of(results, runs);
         let traffic = results.all_traffic();
         let cycles = |ns| cell(seen.per_steal_cycles(ns), thousands);
         table.row([
             results.policy.clone(),
-            format!("{}/s", thousands(rate.round() as u64)),
-            format!("{:.1} %", 100.0 * (1.0 - rate / best)),
+            format!("{}/s", thousands(rate(results).round() as u64)),
+            format!("{:.1} %", regret.rate_percent),
             seen.of_ideal().map_or(String::new(), |percent| format!("{percent:.1} %")),
             cell(seen.latency_ns(500), time),
             cell(seen.latency_ns(990), time),
+            regret.p99_times.map_or(String::new(), |times| format!("{times:.2}")),
             cell(seen.latency_ns(999), time),
             format!("{:.1} %", seen.share(results.sum(|core| core.busy_ns))),
             format!("{:.1} %", seen.share(results.sum(|core| core.idle_ns))),
@@ -155,7 +149,7 @@ pub fn compare(
         ]);
     }
     format!(
-        "{} on {}\n{}\n\n{table}\nmisses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
+        "{} on {}\n{}\n\n{table}\nof best p99: against the runs with at least 97 % of the rate; misses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
         program.name(),
         machine.name(),
         program.about()

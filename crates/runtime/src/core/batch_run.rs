@@ -85,7 +85,9 @@ impl Core {
         let (mut all, mut stays_since_ns) = (0, None);
         loop {
             self.run.yields.set(false);
-            let (ran, next) = self.run_batch(token, batch - all, until_ns);
+            let (worth_ns, queued) = (token.color().worth_ns(), token.color().len());
+            let at_once = self.shared.settings.stealing.batch(batch - all, worth_ns, queued);
+            let (ran, next) = self.run_batch(token, at_once, until_ns);
             self.times.charge();
             if self.clock.is_turn_over() {
                 self.run.expired.set(true);
@@ -117,7 +119,11 @@ impl Core {
                 }
                 BatchRun::Again(again) => {
                     // A plan may want the color elsewhere from now on, and no core knows about the
-                    // color yet. Events that the color posted to itself may also be worth a steal.
+                    // color yet. Events that the color posted to itself may also be worth a steal,
+                    // or a move to a faster core.
+                    if self.shared.settings.layout.is_slow(self.index) {
+                        let _ = self.shared.hand_over(&again, false);
+                    }
                     self.shared.schedule(again, 0);
                     return all;
                 }
@@ -187,12 +193,14 @@ impl Core {
         let (mine, shared) = (self.mine(), &*self.shared);
         let came_from = token.color().meta.runs_on(self.index);
         self.run.begin_batch(token.color());
+        let queued = token.color().len();
         let timing = self.timing(token.color(), came_from);
         self.times.timed.set(timing.events);
         if !shared.settings.divides {
             self.run.lifo_slot_rule.set(LifoSlotRule::begin(shared.settings.stealing, timing.expected_ns));
         }
         let began_ns = self.begin_ns(timing);
+        self.run.note_pace(queued, began_ns);
         if shared.settings.stealing.is_on() {
             mine.load_cell.begin(began_ns, timing.expected_ns);
         }
@@ -268,6 +276,17 @@ impl Core {
         let is_told = learns && (came_from.is_some() || color.meta.length().is_long());
         let events = sampled || noting.is_complete() || is_told || tries;
         Timing { events, expected_ns }
+    }
+
+    /// Whether this core runs a color that must stay here, whose next event would wait behind a new
+    /// color of `worth_ns`.
+    pub(crate) fn gives_way(&self, worth_ns: u64) -> bool {
+        self.run.runs_fixed_color.get() && self.expects_fixed_color(worth_ns, self.clock.measured_ns())
+    }
+
+    /// Whether a color that must stay here would wait behind a color of `worth_ns`.
+    pub(crate) fn expects_fixed_color(&self, worth_ns: u64, now_ns: u64) -> bool {
+        self.shared.settings.stealing.gives_way(worth_ns, &self.run.fixed_pace.get(), now_ns)
     }
 
     /// Whether measured runs are used for stealing or placement.

@@ -12,7 +12,7 @@ use std::{
     cell::{Cell, RefCell},
     sync::Arc,
 };
-use vermeil_sched::{HandlerIndex, LifoSlotRule};
+use vermeil_sched::{FixedPace, HandlerIndex, LifoSlotRule};
 
 /// Ready answers that the waits of an event give before the event must let other colors run
 /// (`budget.rs`): the same limit as in tokio.
@@ -23,6 +23,8 @@ const BUDGET: u32 = 128;
 pub(crate) struct RunState {
     /// Whether a color runs that must stay on this core.
     pub(crate) runs_fixed_color: Cell<bool>,
+    /// How often such colors run.
+    pub(crate) fixed_pace: Cell<FixedPace>,
     /// The running task has begun or ended a wait in which its color may move.
     pub(crate) staying: Cell<Option<Staying>>,
     /// The running event waits for a socket of another core, so its time says nothing about its
@@ -53,6 +55,16 @@ impl RunState {
     #[inline]
     pub(super) fn begin_batch(&self, color: &RuntimeHead) {
         self.runs_fixed_color.set(!color.meta.may_move());
+    }
+
+    /// The batch begins at `now_ns`, with this number of events.
+    #[inline]
+    pub(super) fn note_pace(&self, events: usize, now_ns: u64) {
+        if self.runs_fixed_color.get() {
+            let mut pace = self.fixed_pace.get();
+            pace.observe(events, now_ns);
+            self.fixed_pace.set(pace);
+        }
     }
 
     /// An event begins, with a whole budget.

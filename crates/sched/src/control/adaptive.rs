@@ -15,6 +15,7 @@ use crate::{BackOff, BackOffBounds, Budget, CoreIndex, HandlerIndex, Layout, Sym
 use load::SmoothedLoad;
 use plan_trial::{PlanTrial, TrialNext};
 use propose::Wins;
+use std::cmp::Reverse;
 use std::time::Duration;
 use watch::{LoadWatch, WatchFinding};
 
@@ -212,7 +213,9 @@ impl Controller for Adaptive {
     }
 
     fn begin(&self, handler: HandlerIndex) -> Option<CoreIndex> {
-        let cores = self.symmetry.cores();
+        let mut cores = self.symmetry.cores().to_vec();
+        // A handler with a color of its own is serial, so a slow core would bound the program.
+        cores.sort_by_key(|&core| Reverse(self.layout.capacity(core)));
         Some(self.rules.nearest(handler, cores[handler.0 as usize % cores.len()], &self.layout))
     }
 

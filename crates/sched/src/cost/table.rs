@@ -78,6 +78,11 @@ impl CostTable {
         witness.and_then(|misses| misses.penalty_upper_ns(distance)).map_or(by_time, |most| most.min(by_time))
     }
 
+    /// As [`CostTable::penalty_ns`], where all cores together have timed `runs` cold runs.
+    pub fn penalty_among_ns(&self, handler: HandlerIndex, distance: Distance, runs: u32) -> u64 {
+        self.handler(handler).penalty_among_ns(distance, runs).min(self.penalty_ns(handler, distance))
+    }
+
     /// The part of the penalty that was seen or annotated, in nanoseconds: at most
     /// [`CostTable::penalty_ns`].
     pub fn penalty_known_ns(&self, handler: HandlerIndex, distance: Distance) -> u64 {

@@ -29,6 +29,18 @@ fn near(found: u64, expected: u64, percent: u64) {
     assert!(off <= expected * percent, "{found} is not within {percent} percent of {expected}");
 }
 
+/// Regression: each of 128 cores feared a move until that core had timed eight cold runs.
+#[test]
+fn cold_runs_of_other_cores_end_doubt() {
+    let mut cost = HandlerCost::default();
+    cost.observe(warm(300_000));
+    cost.observe(cold(301_000, Distance::Node));
+    let among = |runs| cost.penalty_among_ns(Distance::Node, runs);
+    assert!(among(PENALTY_SURE - 1) > 900_000);
+    near(among(PENALTY_SURE), 1_000, 1);
+    assert_eq!(cost.penalty_among_ns(Distance::Hops(1), PENALTY_SURE), cost.penalty_ns(Distance::Hops(1)));
+}
+
 #[test]
 fn cost_excludes_penalty() {
     let mut cost = HandlerCost::default();

@@ -75,6 +75,20 @@ fn contradictions_are_refused() {
     assert_eq!(Layout::from_machine(&machine, &[CpuId(7)]), Err(SchedError::UnknownCpu(CpuId(7))));
 }
 
+#[test]
+fn fast_core_is_best_for_long_work() {
+    let same = layout("node:1 l3:1 core:4 pu:1");
+    let layout = same.clone().with_capacities(vec![512, 512, 1024, 512]);
+    let best = |run_ns, layout: &Layout| {
+        layout.best_neighbour(CoreIndex(0), |_| true, run_ns, |_| 1_000).expect("a neighbour")
+    };
+    assert_eq!(best(1_000_000, &layout), CoreIndex(2));
+    assert_eq!(best(1_000_000, &same), same.neighbours(CoreIndex(0))[0]);
+    assert_eq!(layout.slower_ns(1_000, CoreIndex(2), CoreIndex(0)), 1_000);
+    assert_eq!(layout.slower_ns(1_000, CoreIndex(0), CoreIndex(2)), -500);
+    assert!(layout.is_slow(CoreIndex(1)) && !layout.is_slow(CoreIndex(2)) && !same.is_slow(CoreIndex(1)));
+}
+
 proptest! {
     #[test]
     fn neighbours_are_all_others_nearest_first(nodes in 1u32..4, caches in 1u32..3, cores in 1u32..4, core in 0u32..64) {

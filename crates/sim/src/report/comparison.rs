@@ -6,12 +6,49 @@
 use serde_json::{Value, json};
 use vermeil_sched::Policy;
 
-use super::{compare, to_json};
+use super::{compare, permille_ns, to_json};
 use crate::machine::SimMachine;
 use crate::options::SimOptions;
 use crate::results::Results;
 use crate::workload::CompiledProgram;
 use crate::world::simulate;
+
+/// The part of another policy's rate that a policy must reach so that the latencies of both are
+/// comparable. Clients that wait for answers send less to a slower policy, whose latency is then
+/// lower for that reason alone.
+const COMPARABLE: f64 = 0.97;
+
+/// How far a run is behind the best run of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regret {
+    /// The rate in percent below the best rate.
+    pub rate_percent: f64,
+    /// The 99th percentile of latency as a multiple of the least one among the runs whose rate is
+    /// at least [`COMPARABLE`] of this run's; `None` without answers.
+    pub p99_times: Option<f64>,
+}
+
+impl Regret {
+    /// The regret of `run`, which is one of `runs`.
+    pub(super) fn of(run: &Results, runs: &[Results]) -> Self {
+        let best = runs.iter().map(rate).fold(0.0, f64::max);
+        let p99_ns = |run: &Results| permille_ns(&run.latency, 990);
+        let comparable = runs.iter().filter(|other| rate(other) >= COMPARABLE * rate(run));
+        let least_ns = comparable.filter_map(p99_ns).min();
+        Self {
+            rate_percent: 100.0 * (1.0 - rate(run) / best),
+            p99_times: p99_ns(run).zip(least_ns).map(|(ns, least_ns)| ns as f64 / least_ns.max(1) as f64),
+        }
+    }
+}
+
+/// Requests per second, or events per second for a workload without answers.
+pub(super) fn rate(results: &Results) -> f64 {
+    match results.answered {
+        0 => results.events_per_second(),
+        _ => results.per_second(),
+    }
+}
 
 /// The runs of a comparison.
 #[derive(Clone, Debug)]
@@ -43,7 +80,13 @@ impl RunComparison {
 
     /// As JSON: an array of runs.
     pub fn to_json(&self, machine: &SimMachine, program: &CompiledProgram) -> Value {
-        let run = |results| to_json(machine, program, results, Some(&self.ideal));
+        let run = |results| {
+            let mut run = to_json(machine, program, results, Some(&self.ideal));
+            let regret = Regret::of(results, &self.runs);
+            run["behind_best"] =
+                json!({ "rate_percent": regret.rate_percent, "p99_times": regret.p99_times });
+            run
+        };
         json!(self.runs.iter().map(run).collect::<Vec<_>>())
     }
 }

@@ -37,6 +37,24 @@ fn run_reports_in_text_and_json() {
     assert_eq!(json["policy"], "mely");
 }
 
+/// Regression: a policy that answered fewer requests, and so had shorter queues, counted as the best
+/// in latency.
+#[test]
+fn latencies_compare_at_equal_rates_only() {
+    let (_, _, fast, _) = run();
+    let with = |answered: u64, latency_ns: u64| {
+        let mut run = fast.clone();
+        run.answered = answered;
+        run.latency = SimHistogram::default();
+        (0..1_000).for_each(|_| run.latency.add(latency_ns));
+        run
+    };
+    let runs = [with(1_000, 3_000), with(980, 2_000), with(900, 1_000)];
+    let times = |at: usize| Regret::of(&runs[at], &runs).p99_times.expect("the runs have answers");
+    assert!((times(0) - 1.5).abs() < 0.05 && (times(2) - 1.0).abs() < 0.05);
+    assert!((Regret::of(&runs[2], &runs).rate_percent - 10.0).abs() < 0.01);
+}
+
 /// Regression: the report showed latencies, answers and costs of steals as zeros although there
 /// were none.
 #[test]

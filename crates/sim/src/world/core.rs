@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use super::colors::NONE;
 use crate::results::CoreCounts;
-use vermeil_sched::{CoreIndex, CoreLoad, Distance, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
 
 /// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub(crate) struct SimPace {
     pub(crate) sampler: Sampler,
     /// When the core polled its I/O last.
     pub(crate) looked_ns: u64,
+    /// How often colors that must stay run.
+    pub(crate) fixed: FixedPace,
     /// The turn has lasted long enough; the core must poll.
     pub(crate) expired: bool,
 }
@@ -174,7 +176,13 @@ impl SimCore {
                 times_next: false,
             },
             history: SimHistory { color_number: u64::MAX, after: RunAfter::Others, handler: u16::MAX },
-            pace: SimPace { turn, sampler: Sampler::default(), looked_ns: 0, expired: false },
+            pace: SimPace {
+                turn,
+                sampler: Sampler::default(),
+                looked_ns: 0,
+                fixed: FixedPace::default(),
+                expired: false,
+            },
             queue: SimReadyQueue { ready, entries: 0, waiting_events: 0 },
             slot: SimLifoSlot::default(),
             hint: SimHint::default(),

@@ -6,7 +6,7 @@
 
 use vermeil_sched::{
     CoreIndex, CostHint, Distance, Exploration, HandlerCost, RunAfter, RunSample, StealCandidate, StealCost,
-    Stealing, WarmBatch,
+    Stealing, WarmBatch, cost::PENALTY_SURE,
 };
 
 /// Timed runs of a handler between two publications by one core, as in the runtime.
@@ -19,6 +19,8 @@ struct PublishedEstimates {
     penalty_ns: [u32; Distance::CLASSES],
     /// The part of `penalty_ns` that was measured or annotated.
     known_penalty_ns: [u32; Distance::CLASSES],
+    /// Cold runs that any core has timed, up to [`PENALTY_SURE`].
+    cold_runs: [u32; Distance::CLASSES],
     stay_ns: u32,
 }
 
@@ -59,6 +61,7 @@ impl Learned {
                 worth_ns,
                 penalty_ns: std::array::from_fn(penalty),
                 known_penalty_ns: std::array::from_fn(known_penalty),
+                cold_runs: [0; Distance::CLASSES],
                 stay_ns: 0,
             }
         };
@@ -164,6 +167,10 @@ impl Learned {
         if sample.cold.is_none() {
             known.stay.observe(sample.run_ns, after);
         }
+        if let Some(distance) = sample.cold {
+            let runs = &mut self.published[index].cold_runs[distance.class()];
+            *runs = (*runs + 1).min(PENALTY_SURE);
+        }
         known.timed += 1;
         self.explorations[core.0 as usize].earn(sample.run_ns);
         if known.timed <= PUBLISH_EVERY || known.timed.is_multiple_of(PUBLISH_EVERY) {
@@ -175,7 +182,7 @@ impl Learned {
             }
             for (class, penalty_ns) in published.penalty_ns.iter_mut().enumerate().skip(1) {
                 let distance = Distance::of_class(class);
-                let mine = clamp(known.cost.penalty_ns(distance));
+                let mine = clamp(known.cost.penalty_among_ns(distance, published.cold_runs[class]));
                 let has_seen = known.cost.has_seen(distance);
                 *penalty_ns = if has_seen { penalty_ns.midpoint(mine) } else { mine.min(*penalty_ns) };
             }

@@ -16,7 +16,7 @@ impl<W: Watch> World<W> {
         let poster = by.filter(|&by| self.colors.color(color).core == by && !self.must_leave(color, by));
         // Kept, the color would hold up a running color that cannot leave this core.
         if let Some(core) = poster
-            && self.runs_fixed_color(core)
+            && self.gives_way(core, color, *at_ns)
             && self.offer(color, by, *at_ns)
         {
             return self.push_token(color, by, at_ns);

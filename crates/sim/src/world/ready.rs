@@ -98,7 +98,7 @@ impl<W: Watch> World<W> {
             return;
         }
         let distance = self.given.machine.layout().distance(home, here);
-        let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), distance, at_ns);
+        let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), here, at_ns);
         let comes = if asleep {
             self.thieves.stealing.moves_to_poster(&candidate, self.placing.learned.wake_ns())
         } else {
@@ -192,21 +192,26 @@ impl<W: Watch> World<W> {
         let owner = offered.core;
         if self.thieves.stealing != Stealing::Learned
             || offered.is_fixed()
-            || self.core(owner).phase != CorePhase::Awake
             || self.wanted_core(color).is_some()
             || self.given.options.planted == Some(PlantedBug::SleepsBesideWork)
         {
             return false;
         }
-        let Some(idle) = self.nearest_asleep(owner, color) else { return false };
+        let sleeps = self.core(owner).phase != CorePhase::Awake;
+        if sleeps && !self.given.machine.layout().is_slow(owner) {
+            return false;
+        }
+        let Some(idle) = self.best_asleep(owner, color) else { return false };
         let load = self.core_load_of(owner, at_ns);
         let distance = self.given.machine.layout().distance(owner, idle);
         // The color would be the last in the queue.
         let wait_ns = load.wait_ns(at_ns) + load.backlog_ns() / 2;
-        let candidate = self.candidate(color, wait_ns, distance, at_ns);
-        let gives_way = by == Some(owner) && self.runs_fixed_color(owner);
+        let candidate = self.candidate(color, wait_ns, idle, at_ns);
+        let gives_way = by == Some(owner) && self.gives_way(owner, color, at_ns);
         let costs_ns = (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
-        let goes = self.thieves.stealing.hands_over(&candidate, &load, gives_way, costs_ns);
+        let stealing = self.thieves.stealing;
+        let goes = stealing.hurries(&candidate, costs_ns)
+            || !sleeps && stealing.hands_over(&candidate, &load, gives_way, costs_ns);
         if goes {
             let given = self.colors.color_mut(color);
             given.core = idle;
@@ -216,10 +221,14 @@ impl<W: Watch> World<W> {
         goes
     }
 
-    /// Whether a core runs a color that must stay there.
-    pub(super) fn runs_fixed_color(&self, core: CoreIndex) -> bool {
-        let running = self.cores[core.0 as usize].activation.color;
-        running != NONE && self.colors.color(running).is_fixed()
+    /// Whether a core runs a color that must stay there, whose next event would wait behind
+    /// `color`.
+    pub(super) fn gives_way(&self, core: CoreIndex, color: u32, at_ns: u64) -> bool {
+        let state = &self.cores[core.0 as usize];
+        let (running, queued_ns) = (state.activation.color, self.colors.color(color).worth_ns);
+        running != NONE
+            && self.colors.color(running).is_fixed()
+            && self.thieves.stealing.gives_way(queued_ns, &state.pace.fixed, at_ns)
     }
 
     /// Returns a color with more events to the queue after a run. Wakes no core, except a new core
@@ -227,6 +236,9 @@ impl<W: Watch> World<W> {
     pub(super) fn requeue(&mut self, color: u32, core: CoreIndex, at_ns: &mut u64) {
         if self.given.options.ideal {
             return self.push_token(color, Some(core), at_ns);
+        }
+        if self.given.machine.layout().is_slow(core) {
+            self.offer(color, Some(core), *at_ns);
         }
         let target = self.queue_token(color, Some(core), at_ns);
         if target != core {
@@ -324,10 +336,10 @@ impl<W: Watch> World<W> {
         {
             return;
         }
-        let Some(thief) = self.nearest_asleep(owner, color) else { return };
+        let Some(thief) = self.best_asleep(owner, color) else { return };
         let load = self.core_load_of(owner, *at_ns);
         let distance = self.given.machine.layout().distance(owner, thief);
-        let candidate = self.candidate(color, load.wait_ns(*at_ns), distance, *at_ns);
+        let candidate = self.candidate(color, load.wait_ns(*at_ns), thief, *at_ns);
         let (steal_ns, wake_ns) =
             (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
         let wakes = self.thieves.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
@@ -346,12 +358,19 @@ impl<W: Watch> World<W> {
         }
     }
 
-    fn nearest_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
+    /// The sleeping core on which a color of core `target` would end earliest.
+    fn best_asleep(&self, target: CoreIndex, color: u32) -> Option<CoreIndex> {
         if self.shown.asleep.is_empty() {
             return None;
         }
-        let mut neighbours = self.given.machine.layout().neighbours(target).iter().copied();
-        neighbours.find(|&core| self.is_asleep(core) && self.may_run(color, core))
+        let fits = |core| self.is_asleep(core) && self.may_run(color, core);
+        let handler = self.colors.last_handler(color);
+        let move_ns = |distance| {
+            let learned = &self.placing.learned;
+            learned.usual_steal_ns(distance) + learned.known_penalty_ns(handler, distance)
+        };
+        let run_ns = self.colors.color(color).worth_ns;
+        self.given.machine.layout().best_neighbour(target, fits, run_ns, move_ns)
     }
 
     /// Whether a core sleeps that the machine still has.
@@ -366,21 +385,17 @@ impl<W: Watch> World<W> {
         !apart && color.placement.allows(core)
     }
 
-    /// A color with an expected wait, from the view of a thief at `distance`.
-    pub(super) fn candidate(
-        &self,
-        color: u32,
-        wait_ns: u64,
-        distance: Distance,
-        at_ns: u64,
-    ) -> StealCandidate {
-        let waiting = self.colors.color(color);
+    /// A color with an expected wait, from the view of core `to`, which may take the color.
+    pub(super) fn candidate(&self, color: u32, wait_ns: u64, to: CoreIndex, at_ns: u64) -> StealCandidate {
+        let (waiting, layout) = (self.colors.color(color), self.given.machine.layout());
+        let distance = layout.distance(waiting.core, to);
         let handler = self.colors.last_handler(color);
         StealCandidate {
             queued_ns: waiting.worth_ns,
             wait_ns,
             penalty_ns: self.placing.learned.penalty_ns(handler, distance),
             known_penalty_ns: self.placing.learned.known_penalty_ns(handler, distance),
+            slower_ns: layout.slower_ns(waiting.worth_ns, waiting.core, to),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
     }

@@ -250,11 +250,13 @@ impl<W: Watch> World<W> {
     ) -> Option<Stolen<u32>> {
         let stealing: Stealing = self.thieves.stealing;
         let victims_events = self.cores[victim.0 as usize].queue.waiting_events;
+        let pace = Some(self.cores[thief.0 as usize].pace.fixed).filter(|_| !self.shown.asleep.is_empty());
         // The cores are taken out of the world, because the queue asks the world about its colors.
         let mut cores = std::mem::take(&mut self.cores);
         let stolen = cores[victim.0 as usize].queue.ready.steal(|&color| {
-            let candidate = self.candidate(color, wait_ns, distance, at_ns);
+            let candidate = self.candidate(color, wait_ns, thief, at_ns);
             self.may_run(color, thief)
+                && !pace.is_some_and(|pace| stealing.gives_way(candidate.queued_ns, &pace, at_ns))
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
                     || self.placing.learned.explores(thief, &candidate, (distance, steal_ns), at_ns))

@@ -109,8 +109,12 @@ impl<W: Watch> World<W> {
         taken.token = TokenPlace::Running;
         taken.core = core;
         let number = taken.number;
+        let (is_fixed, queued) = (taken.is_fixed(), taken.len as usize);
         let state = self.core(core);
         state.idleness.idle_since_ns = None;
+        if is_fixed {
+            state.pace.fixed.observe(queued, at_ns);
+        }
         // An entry of a queue of events stands for one event.
         state.activation.batch_left = if by_event { 1 } else { batch };
         let last = std::mem::replace(&mut state.history.color_number, number);
@@ -136,7 +140,8 @@ impl<W: Watch> World<W> {
         if opens {
             state.slot.rule = LifoSlotRule::begin(stealing, expected_ns);
         }
-        state.activation.queued_left = queued.min(state.activation.batch_left);
+        let batch = stealing.batch(state.activation.batch_left, expected_ns, queued);
+        state.activation.queued_left = queued.min(batch);
         self.start(core, color, at_ns);
     }
 
