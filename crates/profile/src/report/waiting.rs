@@ -85,7 +85,8 @@ fn blocked(profile: &StackProfile) -> Vec<BlockedRow<'_>> {
     rows
 }
 
-/// The nearest function of the program besides the language's library, and the function of the kernel that called the scheduler.
+/// The nearest function of the program besides the language's library, and the function of the
+/// kernel that called the scheduler.
 fn place<'a>(profile: &'a StackProfile, stack: &[FunctionId], program: &str) -> (&'a Function, &'a str) {
     let functions = || stack.iter().map(|id| profile.function(*id));
     let is_kernel = |function: &&Function| function.module == KERNEL;
