@@ -17,6 +17,9 @@ use crate::waiting::ThreadWaits;
 /// Functions through which each blocked thread enters the scheduler, by the start of their names.
 const SCHEDULER: [&str; 6] = ["__schedule", "schedule", "io_schedule", "perf_", "__perf", "__traceiter"];
 
+/// The language's library, which programs contain, by the start of names.
+const LIBRARY: [&str; 6] = ["std::", "core::", "alloc::", "<std::", "<core::", "<alloc::"];
+
 /// The waits of a recording.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WaitReport<'a> {
@@ -82,13 +85,16 @@ fn blocked(profile: &StackProfile) -> Vec<BlockedRow<'_>> {
     rows
 }
 
-/// The nearest function of the program, and the function of the kernel that called the scheduler.
+/// The nearest function of the program besides the language's library, and the function of the
+/// kernel that called the scheduler.
 fn place<'a>(profile: &'a StackProfile, stack: &[FunctionId], program: &str) -> (&'a Function, &'a str) {
     let functions = || stack.iter().map(|id| profile.function(*id));
     let is_kernel = |function: &&Function| function.module == KERNEL;
     let calls = |function: &&Function| !SCHEDULER.iter().any(|name| function.name.starts_with(name));
     let kernel = functions().take_while(is_kernel).find(calls).map_or("", |function| &function.name);
-    let owner = functions().find(|function| function.module == program);
+    let of_program = || functions().filter(|function| function.module == program);
+    let is_own = |function: &&Function| !LIBRARY.iter().any(|name| function.name.starts_with(name));
+    let owner = of_program().find(is_own).or_else(|| of_program().next());
     let other = || functions().find(|function| !is_kernel(function));
     let outermost = || profile.function(*stack.last().expect("a stack has a frame"));
     (owner.or_else(other).unwrap_or_else(outermost), kernel)
@@ -181,7 +187,9 @@ pub(super) mod tests {
 
     #[test]
     fn row_names_program_and_kernel() {
-        let profile = waiting(&[("main;serve;k_futex_wait;k_schedule;k_schedule", 3), ("main;k_poll", 1)]);
+        let mut profile =
+            waiting(&[("main;serve;std::lock;k_futex_wait;k_schedule;k_schedule", 3), ("main;k_poll", 1)]);
+        profile.samples = crate::profile::tests::profile(&[("main", 1)]).samples;
         let text = table(&profile, 10);
         for line in [
             "waiting of 1 threads",
