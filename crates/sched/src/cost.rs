@@ -175,9 +175,9 @@ impl HandlerCost {
         if self.is_sure(distance) { self.mean_penalty_ns(distance) } else { self.penalty_upper_ns(distance) }
     }
 
-    /// As [`HandlerCost::penalty_ns`], where all cores together have timed `runs` cold runs. If that
-    /// is enough, a single cold run on this core replaces the bound, because otherwise each of a
-    /// hundred cores would fear a move that the others have measured.
+    /// As [`HandlerCost::penalty_ns`], where all cores together have timed `runs` cold runs. If
+    /// these are enough, a single cold run on this core replaces the bound, because otherwise each
+    /// of a hundred cores would fear a move that the others have measured.
     pub fn penalty_among_ns(&self, distance: Distance, runs: u32) -> u64 {
         match runs >= PENALTY_SURE && self.has_seen(distance) {
             true => self.mean_penalty_ns(distance),

@@ -5,9 +5,10 @@
 //! pinned threads in the runtime. Contains the turn (`turn`), the ready queue (`ready`), the
 //! division of time between classes (`share`), stealing (`steal`), the pace of colors that must
 //! stay (`fixed_pace`), moves to a caller's core (`remote_wakes`), batch extensions (`warm_batch`),
-//! the LIFO slot (`lifo_slot`), the policies by name (`policy`), the cores from the view of policies
-//! (`layout`), the costs (`cost`) and posts (`flow`) of handlers, their placement (`plan`) and its
-//! control (`control`), and the form of recordings (`recording`). Knows no time, no I/O, no lock.
+//! the LIFO slot (`lifo_slot`), the policies by name (`policy`), the cores from the view of
+//! policies (`layout`), the costs (`cost`) and posts (`flow`) of handlers, their placement (`plan`)
+//! and its control (`control`), and the form of recordings (`recording`). Knows no time, no I/O, no
+//! lock.
 
 mod back_off;
 mod budget;

@@ -37,8 +37,8 @@ fn run_reports_in_text_and_json() {
     assert_eq!(json["policy"], "mely");
 }
 
-/// Regression: a policy that answered fewer requests, and so had shorter queues, counted as the best
-/// in latency.
+/// Regression: a policy that answered fewer requests, and so had shorter queues, counted as the
+/// best in latency.
 #[test]
 fn latencies_compare_at_equal_rates_only() {
     let (_, _, fast, _) = run();
