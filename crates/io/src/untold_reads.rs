@@ -212,8 +212,8 @@ mod tests {
     #[allow(unsafe_code)]
     fn open_on_overlay(options: &str, at: &str) -> Option<File> {
         let [kind, at_c, options] = ["overlay", at, options].map(|text| CString::new(text).unwrap());
-        // SAFETY: the calls take numbers and strings that outlive the calls. The thread of this test
-        // gets a name space of its own, and private mounts.
+        // SAFETY: the calls take numbers and strings that outlive the calls. This thread gets a
+        // name space of its own, and private mounts.
         let is_mounted = unsafe {
             libc::unshare(libc::CLONE_NEWNS) == 0
                 && libc::mount(

@@ -54,8 +54,8 @@ impl CacheMemory {
         }
     }
 
-    /// The bounds for a server on this machine, read once. If the kernel does not report the memory,
-    /// the caches get the least.
+    /// The bounds for a server on this machine, read once. If the kernel does not report the
+    /// memory, the caches get the least.
     pub fn here() -> Self {
         static HERE: OnceLock<CacheMemory> = OnceLock::new();
         *HERE.get_or_init(|| Self::of(vermeil_topology::allowed_memory(Path::new("/")).unwrap_or(0)))

@@ -5,8 +5,8 @@
 //! (`busy_folders.rs`). A long file, or one that changed lately, takes more. No watch and no entry
 //! is made, so each such request sees the file as it is. A missing path is answered here too, with
 //! the site's own page for 404. A path that comes four times within a second goes the regular way
-//! (`doorkeeper.rs`). So does everything but regular files without links on the way: folders, links,
-//! programs, large files.
+//! (`doorkeeper.rs`). So does everything but regular files without links on the way: folders,
+//! links, programs, large files.
 //!
 //! Unlike the regular look-up, this one opens and reads a file before it knows the type. The open
 //! does not wait for the other end of a pipe (`open.rs`). The read has an offset, so pipes and

@@ -24,7 +24,7 @@ pub struct Regret {
     /// The rate in percent below the best rate.
     pub rate_percent: f64,
     /// The 99th percentile of latency as a multiple of the least one among the runs whose rate is
-    /// at least [`COMPARABLE`] of this run's; `None` without answers.
+    /// at least `COMPARABLE` (97 %) of this run's; `None` without answers.
     pub p99_times: Option<f64>,
 }
 
