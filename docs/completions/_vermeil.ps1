@@ -499,7 +499,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             [CompletionResult]::new('--load', '--load', [CompletionResultType]::ParameterName, 'The load on a server, a command line; `load …` is vermeil''s own')
             [CompletionResult]::new('--ready', '--ready', [CompletionResultType]::ParameterName, 'The address at which the server is ready once it accepts connections')
             [CompletionResult]::new('--warm-up', '--warm-up', [CompletionResultType]::ParameterName, 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h')
-            [CompletionResult]::new('--settle-max', '--settle-max', [CompletionResultType]::ParameterName, 'How much longer the load may run until the work is steady, with the same units')
+            [CompletionResult]::new('--settle-max', '--settle-max', [CompletionResultType]::ParameterName, 'How much longer the load may run until the work is steady, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--work', '--work', [CompletionResultType]::ParameterName, 'The work in the output: a key of its JSON, one key divided by another, or the word before a number')
             [CompletionResult]::new('--hz', '--hz', [CompletionResultType]::ParameterName, 'Samples per second and cpu')

@@ -448,7 +448,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
             cand --ready 'The address at which the server is ready once it accepts connections'
             cand --warm-up 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h'
-            cand --settle-max 'How much longer the load may run until the work is steady, with the same units'
+            cand --settle-max 'How much longer the load may run until the work is steady, in seconds or with a unit: ms, s, m, h'
             cand --time 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h'
             cand --work 'The work in the output: a key of its JSON, one key divided by another, or the word before a number'
             cand --hz 'Samples per second and cpu'

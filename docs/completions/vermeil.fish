@@ -349,7 +349,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs 
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l load -d 'The load on a server, a command line; `load …` is vermeil\'s own' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l ready -d 'The address at which the server is ready once it accepts connections' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l warm-up -d 'How long the load runs at least before a recording begins, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l settle-max -d 'How much longer the load may run until the work is steady, with the same units' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l settle-max -d 'How much longer the load may run until the work is steady, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l time -d 'How long a recording under load takes, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l work -d 'The work in the output: a key of its JSON, one key divided by another, or the word before a number' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l hz -d 'Samples per second and cpu' -r

@@ -121,10 +121,11 @@ struct ServerLoadArgs {
     #[arg(long, value_name = "TIME", requires = "load")]
     warm_up: Option<Span>,
 
-    /// How much longer the load may run until the work is steady, with the same units
+    /// How much longer the load may run until the work is steady, in seconds or with a unit: ms, s,
+    /// m, h
     ///
-    /// Steady means that the bytes sent in three successive seconds differ by at most 10 %. A run
-    /// that is not steady then is recorded and fails a gate. From 1ms to 24h. Default: 8s.
+    /// From 1ms to 24h. Steady means that the bytes sent in three successive seconds differ by at
+    /// most 10 %. A run that is not steady then is recorded and fails a gate. Default: 8s.
     #[arg(long, value_name = "TIME", requires = "load")]
     settle_max: Option<Span>,
 

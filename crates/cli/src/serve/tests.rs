@@ -69,7 +69,7 @@ fn without_arguments() {
     assert_eq!(options.cpus.len(), 8);
     assert_eq!((options.balance, options.io), (Balance::Auto, IoChoice::Auto));
     assert_eq!(options.log.target, LogTarget::Stdout);
-    assert_eq!(options.store, store_here(1));
+    assert_eq!(options.store, store_here(options.instances.len()));
     assert_eq!(options.limits, ConnectionLimits::default());
     assert_eq!(options.timeouts, Timeouts::default());
     assert_eq!(options.connections_max, CONNECTIONS_MAX);
@@ -146,7 +146,7 @@ fn each_option_arrives() {
         content_bytes_max: 1 << 20,
         entries_max: 11,
         content_file_bytes_max: 3 << 10,
-        ..store_here(1)
+        ..store_here(options.instances.len())
     };
     assert_eq!(options.store, store);
     let timeouts = Timeouts {
