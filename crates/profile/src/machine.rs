@@ -91,8 +91,8 @@ pub(crate) fn command_line(pid: i32) -> Vec<String> {
 /// The kernel's list of symbols.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 
-/// Whether a list of the kernel's symbols has their addresses. The kernel shows zeros to a user
-/// from whom `kernel.kptr_restrict` hides them.
+/// Whether a list of the kernel's symbols has their addresses. Where `kernel.kptr_restrict` hides
+/// the addresses from a user, the kernel shows zeros.
 pub(crate) fn shows_kernel_symbols(kallsyms: &Path) -> bool {
     use io::BufRead;
     let Ok(file) = fs::File::open(kallsyms) else { return false };

@@ -21,7 +21,7 @@ fn recorded_by_perf(to: &Path, program: &Path, words: &[&str]) -> bool {
     is_done
 }
 
-/// A user from whom the kernel hides addresses sees zeros, and so does a copy of the list.
+/// Where the kernel hides addresses from a user, the list has zeros, and so has a copy of the list.
 #[test]
 fn hidden_addresses_of_kernel_are_reported() {
     let folder = tempfile::tempdir().unwrap();
