@@ -2,11 +2,11 @@
 //!
 //! Only the state of a folder shows that a precompressed sibling appeared in the folder. So the
 //! cold look-up (`load/cold.rs`) takes the state of the folder for each file. In a busy folder the
-//! state is nearly always the same, and costs a fifteenth of the request (bench `tail`). Therefore
-//! the state of a busy folder is taken once per [`recheck_ms`]. A new sibling is found that much
-//! later; meanwhile clients get the file itself, which is always right. A sibling that changes or
-//! disappears is noticed at once, because the look-up opens each sibling of a folder that has any.
-//! Tested below and in `tests/cold.rs`.
+//! state is nearly always the same, and costs a fifteenth of the request (by a profile of random
+//! files). Therefore the state of a busy folder is taken once per [`recheck_ms`]. A new sibling is
+//! found that much later; meanwhile clients get the file itself, which is always right. A sibling
+//! that changes or disappears is noticed at once, because the look-up opens each sibling of a
+//! folder that has any. Tested below and in `tests/cold.rs`.
 //!
 //! [`recheck_ms`]: super::StoreOptions::recheck_ms
 

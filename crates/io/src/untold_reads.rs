@@ -67,8 +67,12 @@ impl UntoldFileSystem {
     /// Counts a read for which the thread waited for the disk so long, or not at all.
     fn observe(&self, waited_ns: Option<i64>) {
         let gain = waited_ns.map_or(HAND_OVER_NS, |waited_ns| waited_ns.saturating_mul(-STALL_WEIGHT));
-        let credit = self.credit_ns.load(Ordering::Relaxed).saturating_add(gain);
-        self.credit_ns.store(credit.clamp(CREDIT_NS_MIN, CREDIT_NS_MAX), Ordering::Relaxed);
+        let before = self.credit_ns.load(Ordering::Relaxed);
+        let after = before.saturating_add(gain).clamp(CREDIT_NS_MIN, CREDIT_NS_MAX);
+        // With full credit the cores share the line and write nothing.
+        if after != before {
+            self.credit_ns.store(after, Ordering::Relaxed);
+        }
     }
 
     /// Performs `read` and counts it. The duration alone would not show a wait, because the kernel
@@ -123,15 +127,21 @@ pub(crate) fn read_on_thread(
 fn file_system(file: BorrowedFd<'_>) -> Option<&'static UntoldFileSystem> {
     let device = fstat(file).ok()?.st_dev as u64;
     for place in &KNOWN {
-        match place.device.compare_exchange(0, device, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_unused) => {
-                if is_without_disk(file) {
-                    place.credit_ns.store(CREDIT_NS_WITHOUT_DISK, Ordering::Relaxed);
+        // A load first, because an exchange takes the line from the other cores even if it fails.
+        let mut known = place.device.load(Ordering::Relaxed);
+        if known == 0 {
+            match place.device.compare_exchange(0, device, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_unused) => {
+                    if is_without_disk(file) {
+                        place.credit_ns.store(CREDIT_NS_WITHOUT_DISK, Ordering::Relaxed);
+                    }
+                    return Some(place);
                 }
-                return Some(place);
+                Err(taken) => known = taken,
             }
-            Err(taken) if taken == device => return Some(place),
-            Err(_) => {}
+        }
+        if known == device {
+            return Some(place);
         }
     }
     None
