@@ -2,7 +2,7 @@
 //! server cannot start, no client notices either.
 
 use crate::support::{
-    ExpectedContent, Io, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil,
+    ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil,
 };
 use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
@@ -74,7 +74,7 @@ fn under_load(addr: SocketAddr, content: &[u8], change: impl FnOnce(&dyn Fn())) 
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let ask = |requests_per_connection: usize| {
         while !stop.load(Ordering::Relaxed) {
-            let mut client = crate::support::TestClient::connect(addr);
+            let mut client = TestClient::connect(addr);
             for _ in 0..requests_per_connection {
                 let response = client.get("/page");
                 assert!(response.status == 200 && response.body == content);
@@ -258,6 +258,15 @@ fn begin_to_take_over(control: &Path) -> OwnedFd {
     link.expect("a link")
 }
 
+/// A client that has sent the half of a request. The request before it was answered, because a
+/// connection that `server` has not accepted yet may be accepted by the successor.
+fn client_amid_request(server: &TestServer) -> TestClient {
+    let mut client = server.client();
+    assert_eq!(client.get("/").status, 200);
+    client.send("GET / HTTP/1.1\r\nHost: x\r\n");
+    client
+}
+
 /// Regression: the take-over counted as the second signal to stop.
 fn takeover_from_stopping_server_cuts_no_request(io: Io) {
     let site = TestSite::new();
@@ -269,8 +278,7 @@ fn takeover_from_stopping_server_cuts_no_request(io: Io) {
             TcpStream::connect(agent).unwrap().read_to_string(&mut line).unwrap();
             line
         };
-        let mut busy = server.client();
-        busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+        let mut busy = client_amid_request(&server);
         let link = begin_to_take_over(&site.outside("control"));
         server.signal(Signal::TERM);
         server.says("draining, at most 30 s");
@@ -294,8 +302,7 @@ fn draining_server_reports_handover_not_stop(io: Io) {
         let file = configure(io, &site, instances);
         for signals in [1, 2] {
             let server = TestServer::of_file(&file);
-            let mut busy = server.client();
-            busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+            let mut busy = client_amid_request(&server);
             let next = next(&file);
             server.says("draining, at most 30 s");
             server.signal(Signal::TERM);
@@ -358,8 +365,7 @@ fn a_command_line_takes_over_from_another_user_of_ports_and_agent_checks(io: Io)
     let server = TestServer::start(io, &site, &args);
     assert!(told().starts_with("ready up "), "{server:?}");
     // A request that takes a while: the old server drains meanwhile.
-    let mut busy = server.client();
-    busy.send("GET / HTTP/1.1\r\nHost: x\r\n");
+    let mut busy = client_amid_request(&server);
     args.push("--take-over");
     let next = TestServer::start(io, &site, &args);
     next.says(&format!("vermeil: took over from process {}, which drains\n", server.pid()));
@@ -381,17 +387,17 @@ fn addresses_that_the_next_one_does_not_want_are_closed(io: Io) {
     let listener = format!("[[listener]]\naddress = \"{other}\"\n");
     let both = site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
     let server = TestServer::of_file(&both);
-    assert_eq!(crate::support::TestClient::connect(other).get("/").status, 200);
+    assert_eq!(TestClient::connect(other).get("/").status, 200);
     let next = next(&configure(io, &site, ""));
     next.says(&format!("vermeil: no longer listening on {other}\n"));
     ends(&server, next.pid());
-    assert!(crate::support::TestClient::try_connect(other).is_none());
+    assert!(TestClient::try_connect(other).is_none());
     assert_eq!(next.get("/").status, 200);
     // A listener that returns is opened, not taken over.
     site.configure(io, &format!("control = \"control\"\n{HOST}{listener}"));
     let last = self::next(&both);
     ends(&next, last.pid());
-    assert_eq!(crate::support::TestClient::connect(other).get("/").status, 200);
+    assert_eq!(TestClient::connect(other).get("/").status, 200);
     last.stops_clean();
 }
 
