@@ -16,6 +16,7 @@ mod mediawiki;
 mod page_config;
 mod site;
 mod symfony;
+mod sympa;
 mod unpacked;
 mod wordpress;
 
@@ -51,15 +52,18 @@ enum AppName {
     Icinga,
     /// An application on a framework, with a front controller.
     Symfony,
+    /// Mailing lists by a CGI program.
+    Sympa,
 }
 
-const ALL: [AppName; 6] = [
+const ALL: [AppName; 7] = [
     AppName::Dokuwiki,
     AppName::Wordpress,
     AppName::Mediawiki,
     AppName::Gitweb,
     AppName::Icinga,
     AppName::Symfony,
+    AppName::Sympa,
 ];
 
 /// Runs the command.
@@ -134,6 +138,8 @@ fn outcomes(name: AppName, tools: &AppTools) -> Vec<(String, Result<()>)> {
             .map(|unpacked| behind_both("Icinga Web 2", |front| icinga::use_it(tools, &unpacked, front))),
         AppName::Symfony => symfony::prepare()
             .map(|unpacked| behind_both("Symfony", |front| symfony::use_it(tools, &unpacked, front))),
+        AppName::Sympa => sympa::prepare()
+            .map(|unpacked| behind_both("Sympa", |front| sympa::use_it(tools, &unpacked, front))),
     };
     used.unwrap_or_else(|why| {
         println!("\n******** SKIPPED: the packages of {name:?} cannot be had: {why} ********\n");

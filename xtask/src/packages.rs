@@ -119,6 +119,40 @@ pub(crate) fn install_apps() -> Result<()> {
     if packages.is_empty() { Ok(()) } else { apt_get(packages) }
 }
 
+/// The libraries of Sympa that Perl does not have. The packages that these need come with them.
+const SYMPA: [&str; 19] = [
+    "libarchive-zip-perl",
+    "libcgi-fast-perl",
+    "libcrypt-eksblowfish-perl",
+    "libdatetime-format-mail-perl",
+    "libdbd-sqlite3-perl",
+    "libfile-copy-recursive-perl",
+    "libfile-nfslock-perl",
+    "libhtml-format-perl",
+    "libhtml-stripscripts-parser-perl",
+    "libintl-perl",
+    "libio-stringy-perl",
+    "libmime-encwords-perl",
+    "libmime-lite-html-perl",
+    "libmime-tools-perl",
+    "libnet-cidr-perl",
+    "libnet-dns-perl",
+    "libtemplate-perl",
+    "libunicode-linebreak-perl",
+    "libxml-libxml-perl",
+];
+
+/// Installs the libraries of Sympa, if missing.
+///
+/// # Errors
+/// The installation failed.
+pub(crate) fn install_sympa() -> Result<()> {
+    // Every installed package has this file (Debian Policy, section 12.5).
+    let is_missing = |package: &&str| !Path::new(&format!("/usr/share/doc/{package}/copyright")).exists();
+    let packages: Vec<&str> = SYMPA.into_iter().filter(is_missing).collect();
+    if packages.is_empty() { Ok(()) } else { apt_get(packages) }
+}
+
 /// The scanners and clients of `cargo xtask conformance tls`: not needed by `cargo xtask test`, and
 /// large.
 const TLS_CLIENTS: [Need; 7] = [
