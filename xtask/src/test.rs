@@ -120,7 +120,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
 fn kill(minutes: u64) -> Result<()> {
     let workspace = Workspace::load()?;
     let mut command = cargo();
-    command.args(["test", "--package", "vermeil-cli", "--test", "e2e", "kills::"]);
+    command.args(["test", "--package", "vermeil-e2e", "--test", "e2e", "kills::"]);
     // In sequence: two tests, on two drivers.
     command.args(["--", "--nocapture", "--test-threads=1"]).current_dir(&workspace.root);
     command.env("VERMEIL_KILL_SECONDS", (minutes * 60 / 4).to_string());

@@ -5,7 +5,7 @@
 //! the configuration. All cores accept from it, as from a unix socket. The manager keeps the
 //! socket, so connections wait in its queue while the server restarts, and the server never removes
 //! the file of such a unix socket. A socket that no listener names is refused, because its clients
-//! would wait forever. Tested below and through the binary (`crates/cli/tests/e2e/activation.rs`).
+//! would wait forever. Tested below and through the binary (`crates/e2e/tests/e2e/activation.rs`).
 
 use crate::listening::{Listening, SocketKeeper};
 use rustix::net::getsockname;

@@ -10,7 +10,7 @@
 //! Interrupts stay on, because suspending interrupts lost (docs/steering.md). How long interrupts
 //! are deferred is a setting of the card, not of this server. `vermeil_io::Driver::busy_poll` says
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
-//! (`crates/cli/tests/steer/busy.rs`).
+//! (`crates/e2e/tests/steer/busy.rs`).
 
 use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};

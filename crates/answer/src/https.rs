@@ -1,6 +1,6 @@
 //! Hosts that require HTTPS: the redirect from HTTP, and the order to browsers to use HTTPS alone.
 //!
-//! Leaves out TLS itself (`crates/tls`). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+//! Leaves out TLS itself (`crates/tls`). Tested through the binary (`crates/e2e/tests/e2e/tls.rs`).
 
 use crate::pages::page;
 use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};

@@ -2,7 +2,7 @@
 //!
 //! Asks the same table of hosts, the same routes and the same file look-up as a server. Reads the
 //! served folders, and starts no program. Tested through the binary
-//! (`crates/cli/tests/e2e/explain.rs`).
+//! (`crates/e2e/tests/e2e/explain.rs`).
 
 use crate::plan::{PlaceOf, ServePlan};
 use std::{fmt::Write as _, sync::Arc};

@@ -3,7 +3,7 @@
 //!
 //! The first steps need the rights of the process that starts a server. The later steps have the
 //! rights of the user that the server becomes, so a thread becomes that user and looks. Tested
-//! through the binary (`crates/cli/tests/e2e/starts.rs`).
+//! through the binary (`crates/e2e/tests/e2e/starts.rs`).
 
 use crate::folders::folder_trouble;
 use rustix::io::Errno;

@@ -2,7 +2,7 @@
 //!
 //! A plain connection costs one branch. Bytes of TLS are decrypted from, and encrypted into,
 //! buffers that a core's connections share, so a connection that waits holds no buffer. Leaves out
-//! handshakes (the server). Tested through the binary (`crates/cli/tests/e2e/tls.rs`).
+//! handshakes (the server). Tested through the binary (`crates/e2e/tests/e2e/tls.rs`).
 
 use bytes::Bytes;
 use rustix::net::{SendFlags, send};

@@ -2,7 +2,7 @@
 //!
 //! An idle connection keeps no buffer, and a connection that waits for long is visible to other
 //! cores (`parking.rs`). Leaves out the loop over requests (the server). Tested through the
-//! binary on both drivers (`crates/cli/tests`).
+//! binary on both drivers (`crates/e2e/tests`).
 
 mod for_programs;
 mod half_closed;

@@ -1,7 +1,7 @@
 //! The files of another folder than the host's: routes with the key `root`.
 //!
 //! The path in the folder is the path behind the route's prefix. Programs do not run there, and
-//! their text is never sent. Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
+//! their text is never sent. Tested through the binary (`crates/e2e/tests/e2e/routes.rs`).
 
 use crate::calls;
 use vermeil_answer::{

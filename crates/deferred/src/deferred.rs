@@ -5,7 +5,7 @@
 //! copied into a buffer, and leaves after a check that the file is still the announced one. With
 //! sendfile(2) the kernel sends pages of its own cache, so the check comes before, and a writer may
 //! still change queued pages. Between parts the core's other colors run. Tested through the binary
-//! (`crates/cli/tests`).
+//! (`crates/e2e/tests`).
 
 mod clients;
 mod compression;

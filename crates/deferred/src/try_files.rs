@@ -5,7 +5,7 @@
 //! that names a file, a program or (with a slash at its end) a folder answers. A route covers a
 //! candidate as it covers a request: a candidate of a route that is not for this client, or that
 //! has another action, is passed over.
-//! Tested through the binary (`crates/cli/tests/e2e/try_files.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/try_files.rs`).
 
 use crate::calls;
 use std::sync::Arc;

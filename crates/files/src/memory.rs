@@ -1,7 +1,7 @@
 //! The memory of contents: the allocator's, or a region of its own on the configured kind of pages.
 //!
 //! A content that does not fit into the region goes to the allocator, so the region's size never
-//! bounds the cache. Tested below and through the binary (`crates/cli/tests/e2e/resources.rs`).
+//! bounds the cache. Tested below and through the binary (`crates/e2e/tests/e2e/resources.rs`).
 
 use bytes::Bytes;
 use std::{ops::DerefMut, sync::Arc};

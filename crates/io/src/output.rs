@@ -14,7 +14,7 @@
 //!
 //! The rights of every other process bind it already, so for such a process a path means the same
 //! as to the kernel. Leaves out which file is written and when. Tested below; the paths of the
-//! binary in `crates/cli/tests/e2e/links.rs`.
+//! binary in `crates/e2e/tests/e2e/links.rs`.
 
 mod place;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Owns the descriptors from 3 on, which the manager opened before this process began. Leaves out
 //! the variables that tell their number and the addresses (`vermeil-server`, `activation.rs`).
-//! Tested through the binary (`crates/cli/tests/e2e/activation.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/activation.rs`).
 
 #![allow(unsafe_code)]
 

@@ -4,7 +4,7 @@
 //! second are spread evenly over the second. Methods, targets and the version HTTP/1.0 are sent as
 //! logged, with escapes decoded: `\xHH` of Vermeil and nginx, and the short escapes of Apache
 //! (`\"`, `\\`, `\t`, …). A log contains no bodies. Lines without a complete, sendable request line
-//! are skipped and counted. Tested here, and on the server's own log in `crates/cli/tests/load.rs`.
+//! are skipped and counted. Tested here, and on the server's own log in `crates/e2e/tests/load.rs`.
 
 use std::collections::HashMap;
 use std::time::Duration;

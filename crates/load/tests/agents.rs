@@ -1,7 +1,7 @@
 //! Agents and their coordinator in one process: parts add up exactly, a lost agent is reported, and
 //! a peer that is not an agent is refused.
 //!
-//! Agents as processes, in separate network namespaces: `crates/cli/tests/agents.rs`.
+//! Agents as processes, in separate network namespaces: `crates/e2e/tests/agents.rs`.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};

@@ -4,7 +4,7 @@
 //! Syslog gets `<30>vermeil[PID]: LINE` (RFC 3164, facility daemon, severity informational; the
 //! local socket adds the time). Journald gets the fields of its own protocol
 //! (systemd.journal-fields(7)). A daemon that is restarted makes its socket anew, so every datagram
-//! names the path. Tested below, and through the binary (`crates/cli/tests/e2e/log_fields.rs`).
+//! names the path. Tested below, and through the binary (`crates/e2e/tests/e2e/log_fields.rs`).
 
 use std::fmt;
 use std::io;

@@ -5,7 +5,7 @@
 //! and opened again for its next line. A file that cannot be written loses its lines, which are
 //! counted, because the lines of other hosts must not wait for a single host. Leaves out the common
 //! log (`writer.rs`). Tested below, in `access_log/tests.rs` and through the binary
-//! (`crates/cli/tests/e2e/host_logs.rs`).
+//! (`crates/e2e/tests/e2e/host_logs.rs`).
 
 use super::named::{LogFolder, NamedFile};
 use super::notices::{NoticeKind, Notices};

@@ -11,7 +11,7 @@
 //! All names are looked up in the open folder, and no rename follows a link, so a user that plants
 //! links in the folder moves only these links. Leaves out the files of a sandboxed server, because
 //! the broker renames for such a server (`broker/process.rs`). Tested below, and through the binary
-//! (`crates/cli/tests/e2e/log_rotation.rs`).
+//! (`crates/e2e/tests/e2e/log_rotation.rs`).
 
 use rustix::{
     fs::{

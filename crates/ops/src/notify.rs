@@ -2,7 +2,7 @@
 //! (sd_notify(3)). systemd asks for this with `Type=notify`. The second fact matters because after
 //! an upgrade the main process is not the process that the manager started.
 //!
-//! Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/handover.rs`).
 
 use std::{
     env,

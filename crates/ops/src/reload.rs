@@ -1,7 +1,7 @@
 //! The parts of a reload that a server and a supervisor share: reasons for a refusal, and
 //! added addresses.
 //!
-//! Leaves out the reload itself. Tested through the binary (`crates/cli/tests/e2e/reload.rs`).
+//! Leaves out the reload itself. Tested through the binary (`crates/e2e/tests/e2e/reload.rs`).
 
 use std::{error::Error, io};
 use vermeil_accept::{

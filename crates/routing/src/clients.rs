@@ -2,7 +2,7 @@
 //!
 //! A connection takes a lock of the counts (`access/keyed_counts.rs`) at its begin and end, and no
 //! request takes a lock. Without a bound the server counts nothing. Tested below, and through the
-//! binary (`crates/cli/tests/e2e/places.rs`).
+//! binary (`crates/e2e/tests/e2e/places.rs`).
 
 use crate::access::{BUCKETS, KeyedCount, KeyedCounts};
 use std::{

@@ -6,7 +6,7 @@
 //! measures how much of a bound of cpu time was used. The share of the kernel's periods in which
 //! the bound was reached says less, because bursts use up most periods of a server that has time
 //! left (bench `balancers`). Leaves out the receivers and the resulting weight
-//! ([`vermeil_ops::balancers`]). Tested through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! ([`vermeil_ops::balancers`]). Tested through the binary (`crates/e2e/tests/e2e/balancers.rs`).
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{

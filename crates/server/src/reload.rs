@@ -5,7 +5,7 @@
 //! default host's folder and the log. Then each core changes between two of its events. No
 //! connection is closed, because open connections get the new limits and hosts with their next
 //! request. The server logs settings that cannot change while it runs, and keeps them. Tested
-//! through the binary (`crates/cli/tests/e2e/reload.rs`).
+//! through the binary (`crates/e2e/tests/e2e/reload.rs`).
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},

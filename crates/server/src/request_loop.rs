@@ -9,7 +9,7 @@
 //!
 //! The hot path from a request's bytes to its answer's bytes is the one synchronous function
 //! `consume`, which waits nowhere. Leaves out receiving and sending (`crates/connection`). Tested
-//! through the binary on both drivers (`crates/cli/tests`).
+//! through the binary on both drivers (`crates/e2e/tests`).
 
 use bytes::Bytes;
 use vermeil::More;

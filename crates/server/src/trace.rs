@@ -4,7 +4,7 @@
 //! The server opens the file at the start, while it may still open files and can report an error.
 //! It writes the file when the cores have stopped. The runtime defines the format
 //! (`docs/runtime.md`, Recordings). Leaves out several instances, which the command line refuses.
-//! Tested through the binary (`crates/cli/tests/e2e/trace.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/trace.rs`).
 
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -2,7 +2,7 @@
 //!
 //! PHP reads a wrong line as the end of the file. Therefore names and values that the syntax cannot
 //! hold are refused here, before a pool starts without its locked values. Tested below, and with
-//! both programs of PHP through the binary (`crates/cli/tests/e2e/php/pool_values.rs`).
+//! both programs of PHP through the binary (`crates/e2e/tests/e2e/php/pool_values.rs`).
 
 use std::path::Path;
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! The user of a server or of programs: names and ids.
 //!
-//! Leaves out becoming the user. Tested through the binary (`crates/cli/tests/e2e/user.rs`), the
+//! Leaves out becoming the user. Tested through the binary (`crates/e2e/tests/e2e/user.rs`), the
 //! rule for programs below.
 
 use rustix::process::{getegid, geteuid};

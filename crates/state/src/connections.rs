@@ -5,7 +5,7 @@
 //! least. Some states must have lasted for a time without progress (`IdleState::quiet_ms`),
 //! because a healthy client passes through them too. Within a state connections give way in turn.
 //! Leaves out ending a connection: the connection ends itself when its wait sees `gives_way`.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/places.rs`).
+//! Tested below, and through the binary (`crates/e2e/tests/e2e/places.rs`).
 
 use slab::Slab;
 use std::{mem, task::Waker};

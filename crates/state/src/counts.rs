@@ -3,7 +3,7 @@
 //! Only the core writes its counts, and no other thread reads them. The status asks each core by
 //! message for a copy, so counting needs neither locks nor shared cache lines. Leaves out the form
 //! for readers (`crates/server/src/status.rs`). Tested below, and through the binary
-//! (`crates/cli/tests/e2e/metrics.rs`).
+//! (`crates/e2e/tests/e2e/metrics.rs`).
 
 mod shown_hosts;
 

@@ -3,8 +3,8 @@
 //!
 //! The API's types come from `k8s-openapi`, which is generated from the published schema. These
 //! types ignore unknown keys, so the test serialises each parsed object again and compares.
-//! `crates/cli/tests/agents.rs` tests agents and coordinator, and
-//! `crates/cli/tests/e2e/balancers.rs` tests the configuration of the site's servers.
+//! `crates/e2e/tests/agents.rs` tests agents and coordinator, and
+//! `crates/e2e/tests/e2e/balancers.rs` tests the configuration of the site's servers.
 
 #![cfg(test)]
 

@@ -1,6 +1,6 @@
 //! Moves the choice among inherited sockets from the previous server to this server. The change is
 //! prepared while this process may load programs, and carried out when the previous server has let
-//! go. Tested through the binary (`crates/cli/tests/e2e/handover.rs`).
+//! go. Tested through the binary (`crates/e2e/tests/e2e/handover.rs`).
 
 use super::Balancing;
 use crate::listening::{Listening, SocketKeeper};

@@ -3,7 +3,7 @@
 //! The server binds a socket under a temporary name in the folder of its path, sets the mode and
 //! the queue, and renames the socket to its path, in place of the previous file. So every
 //! connection attempt finds the previous socket or the new socket. All cores accept from the same
-//! socket. Tested through the binary (`crates/cli/tests/e2e/unix.rs`).
+//! socket. Tested through the binary (`crates/e2e/tests/e2e/unix.rs`).
 
 use crate::{
     admission_control::QUEUE_MAX,

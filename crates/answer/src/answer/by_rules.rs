@@ -1,6 +1,6 @@
 //! Answers that the operator's rules give: rewritten targets, fixed texts and pages of errors.
 //!
-//! Tested through the binary (`crates/cli/tests/e2e/routes.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/routes.rs`).
 
 use super::{Answer, FileReply};
 use crate::pages::{finish, page};

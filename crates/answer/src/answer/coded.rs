@@ -4,7 +4,7 @@
 //! a compressed answer is weak and names the coding, because the coded bytes may differ between two
 //! versions of an encoder. Leaves out the compression ([`vermeil_work::compress`]) and the wait for
 //! it (`crates/deferred`). Tested through the binary
-//! (`crates/cli/tests/e2e/compression.rs`).
+//! (`crates/e2e/tests/e2e/compression.rs`).
 
 use super::{Answer, Deferred, FileReply};
 use crate::pages::finish;

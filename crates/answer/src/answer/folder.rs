@@ -2,7 +2,7 @@
 //!
 //! A folder stays closed while its host is rarely asked for and every place for an open folder is
 //! taken. Files and missing paths are then answered by the path of the folder. For the rest the
-//! folder is opened. Tested through the binary (`crates/cli/tests/e2e/hosts.rs`).
+//! folder is opened. Tested through the binary (`crates/e2e/tests/e2e/hosts.rs`).
 
 use super::{Answer, Deferred, error, found, not_served, resolved};
 use vermeil::now_ms;

@@ -1,6 +1,6 @@
 //! The notice about a request that reached a limit: the limit, and the setting that changes it.
 //!
-//! Tested through the binary (`crates/cli/tests/e2e`).
+//! Tested through the binary (`crates/e2e/tests/e2e`).
 
 use vermeil_gateway::programs;
 use vermeil_http::Rejection;

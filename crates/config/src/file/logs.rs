@@ -1,7 +1,7 @@
 //! The options that the keys of log files result in, and the logs of hosts.
 //!
 //! Leaves out the keys `log` and `log_format` of the server (`keys.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/log_rotation.rs`, `host_logs.rs`).
+//! (`crates/e2e/tests/e2e/log_rotation.rs`, `host_logs.rs`).
 
 use super::{
     keys::Document,

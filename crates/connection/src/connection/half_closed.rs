@@ -8,7 +8,7 @@
 //! The answer then leaves that byte out. Amid an answer no byte can be sent ahead, and the next
 //! bytes of the program tell. If the program stays silent for [`SILENT_MAX`], the client counts as
 //! gone. Nearly every client that closes amid an answer has left, and its program must not run on.
-//! Tested through the binary (`crates/cli/tests/e2e/log.rs`) and by the smoke size of `bench cgi`.
+//! Tested through the binary (`crates/e2e/tests/e2e/log.rs`) and by the smoke size of `bench cgi`.
 
 use super::Connection;
 use bytes::Bytes;

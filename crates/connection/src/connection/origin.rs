@@ -5,7 +5,7 @@
 //! request, or the client of a request by fields. Both count only if the address before them is a
 //! believed proxy, so no client chooses its own address. Leaves out the syntax of both
 //! (`vermeil_http::proxy_protocol`, `vermeil_http::forwarded`). Tested through the binary
-//! (`crates/cli/tests/e2e/proxies.rs`).
+//! (`crates/e2e/tests/e2e/proxies.rs`).
 
 use super::{Connection, visitor_of};
 use crate::client_stream::ClientStream;

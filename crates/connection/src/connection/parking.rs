@@ -6,7 +6,7 @@
 //! while its socket leaves the driver for the shelf. The connection's task then waits in a movable
 //! wait, and hands the socket to the driver of the core where it continues: its own core when that
 //! core learns of the next request, or another core if this core is stuck (stall rescue).
-//! Tested through the binary (`crates/cli/tests/e2e/rest.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/rest.rs`).
 
 use super::Connection;
 use std::{

@@ -2,7 +2,7 @@
 //!
 //! Each request gets exactly one line, however the request ends: with its answer, with its client
 //! or with its core. Dropping is an end too, because a drain drops the tasks of connections at its
-//! end. Tested through the binary (`crates/cli/tests/e2e/log.rs`).
+//! end. Tested through the binary (`crates/e2e/tests/e2e/log.rs`).
 
 use bytes::Bytes;
 use vermeil_address::Client;

@@ -2,7 +2,7 @@
 //! slow client is not a dead client.
 //!
 //! Leaves out sending itself and the limits of other waits. The rule is tested below, the
-//! disconnect through the binary (`crates/cli/tests/e2e/bounds.rs`).
+//! disconnect through the binary (`crates/e2e/tests/e2e/bounds.rs`).
 
 use super::WaitingFor;
 use std::{

@@ -3,7 +3,7 @@
 //!
 //! Passwords are checked on the blocking pool, because a check takes the time of hundreds of
 //! requests. Leaves out the rules (`answer/gate.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/access.rs`).
+//! (`crates/e2e/tests/e2e/access.rs`).
 
 use super::parsed;
 use bytes::Bytes;

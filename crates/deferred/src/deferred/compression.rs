@@ -1,7 +1,7 @@
 //! The answer with the compressed content of a file, once the content is compressed.
 //!
 //! Reads the file, unless its content is in memory. Leaves out the compression
-//! ([`vermeil_work::compress`]). Tested through the binary (`crates/cli/tests/e2e/compression.rs`).
+//! ([`vermeil_work::compress`]). Tested through the binary (`crates/e2e/tests/e2e/compression.rs`).
 
 use super::{COPIED_BYTES, read_part, variant};
 use bytes::Bytes;

@@ -10,7 +10,7 @@
 //! `spawning` (one core's channel to the spawner), `pipes`. The parts
 //! shared with PHP are in `parts`. Leaves out the arguments of "indexed" queries (RFC 3875 §4.4),
 //! because with those a client chooses a program's options (CVE-2012-1823). Tested with real
-//! programs through the binary (`crates/cli/tests/e2e/cgi.rs`); pure parts beside their files.
+//! programs through the binary (`crates/e2e/tests/e2e/cgi.rs`); pure parts beside their files.
 
 mod find;
 mod nph;

@@ -3,7 +3,7 @@
 //!
 //! Only the program knows where such an answer ends, so the connection closes after the answer.
 //! This feature is off by default, because such a program can write anything in the server's name.
-//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
 use super::pipes::ProgramPipes;
 use crate::parts::{Broken, ErrorLines, Failure, GatewayClient, Relayed, Trouble};

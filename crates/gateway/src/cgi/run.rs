@@ -3,7 +3,7 @@
 //! The server kills a program and its process group when the client goes, when a timeout expires,
 //! or when the answer is invalid, because further work of the program would be useless. After a
 //! complete answer the program may continue within the time limit. Tested through the binary
-//! (`crates/cli/tests/e2e/cgi.rs`).
+//! (`crates/e2e/tests/e2e/cgi.rs`).
 
 use super::{
     Cgi, CgiSite, Nph, nph,

@@ -3,7 +3,7 @@
 //!
 //! When the task drops a program, the program is killed unless it was let go. A program holds the
 //! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
-//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
 use std::{
     cell::RefCell,

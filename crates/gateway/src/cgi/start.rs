@@ -4,7 +4,7 @@
 //! the configuration itself (`programs/revise.rs`), and the server looks up the profiles in the
 //! keeper's list, because the server must not decide which programs may be started. A site is added
 //! before hosts use the site, and removed after the last host is gone. Leaves out starting the
-//! spawner (`programs/setup.rs`). Tested through the binary (`crates/cli/tests/e2e/host_cgi.rs`).
+//! spawner (`programs/setup.rs`). Tested through the binary (`crates/e2e/tests/e2e/host_cgi.rs`).
 
 use super::{Cgi, CgiOptions, CgiSite, SiteKey};
 use std::{

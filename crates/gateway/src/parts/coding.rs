@@ -3,7 +3,7 @@
 //! Each part of the output is coded and flushed, so a client gets the part without the next one. An
 //! answer that has ended before its first byte is sent is coded whole and has a length. Leaves out
 //! the encoders (`compress/`). Tested below, and through the binary
-//! (`crates/cli/tests/e2e/compression.rs`).
+//! (`crates/e2e/tests/e2e/compression.rs`).
 
 use bytes::Bytes;
 use std::{io, sync::Arc};

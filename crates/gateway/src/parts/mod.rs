@@ -11,7 +11,7 @@
 //! occupy a program during the upload. The gateway streams the answer, so a slow client occupies a
 //! program at most until the answer ends. `program::Reader` and `program::Writer` hide the kind of
 //! program behind two streams of bytes. Leaves out starting and choosing programs. Tested through
-//! the binary with real PHP (`crates/cli/tests/e2e/php.rs`); pure parts beside their files.
+//! the binary with real PHP (`crates/e2e/tests/e2e/php.rs`); pure parts beside their files.
 
 mod asking;
 mod client;

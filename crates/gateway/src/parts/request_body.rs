@@ -4,7 +4,7 @@
 //! Content stays in memory up to a bound per request and a bound for all requests. Longer content
 //! goes to a file as a whole. So programs know the content's length, and a failed attempt can be
 //! repeated. A slow client occupies only memory, and only while the client keeps to a minimum rate.
-//! Tested through the binary (`crates/cli/tests/e2e/cgi.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
 use super::{
     CONTENT_RATE_MIN, Failure, GatewayClient, GatewayOptions,

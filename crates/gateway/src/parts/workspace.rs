@@ -14,7 +14,7 @@
 //!
 //! A killed server leaves its folder behind. So each server locks its folder for its lifetime, and
 //! a starting server removes unlocked folders of its own user. Tested below, and through the binary
-//! (`crates/cli/tests/e2e/php/operation.rs`).
+//! (`crates/e2e/tests/e2e/php/operation.rs`).
 
 use rustix::{
     fs::{

@@ -6,7 +6,7 @@
 //! answer: the core runs when the program blocks or has used up its time slice. Other events of the
 //! core are late meanwhile, so a core that also sends files does not wait. Leaves out how long
 //! answers are gathered (`relay.rs`). Tested below, and through the binary
-//! (`crates/cli/tests/e2e/php/application.rs`).
+//! (`crates/e2e/tests/e2e/php/application.rs`).
 
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;

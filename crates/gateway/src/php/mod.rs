@@ -5,7 +5,7 @@
 //! (kept connections), `stream` (one connection), `addresses` (those of an external pool),
 //! `unframe` (answers), `own` (finding, starting and supervising PHP; pools on demand). Code shared
 //! with other kinds of programs is in `parts`. Tested with real PHP through the binary
-//! (`crates/cli/tests/e2e/php.rs`); `pool` by itself.
+//! (`crates/e2e/tests/e2e/php.rs`); `pool` by itself.
 
 mod addresses;
 mod idle;

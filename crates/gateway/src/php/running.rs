@@ -2,7 +2,7 @@
 //!
 //! A request has a slot from its turn to the end of its use of the child. The names are cut, so
 //! the memory has a bound: [`NAME_BYTES_MAX`] for each child. Tested in `pool/tests.rs`, and
-//! through the binary (`crates/cli/tests/e2e/php/running.rs`).
+//! through the binary (`crates/e2e/tests/e2e/php/running.rs`).
 
 use std::time::Instant;
 use vermeil_http::Request;

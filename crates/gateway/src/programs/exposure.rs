@@ -1,7 +1,7 @@
 //! Programs that may not run as configured, because they would have the server's own rights.
 //!
 //! Leaves out the change of user (`vermeil_ops::privileges`). Tested through the binary
-//! (`crates/cli/tests/e2e/user.rs`).
+//! (`crates/e2e/tests/e2e/user.rs`).
 
 use crate::cgi;
 use vermeil_config::ServeOptions;

@@ -4,7 +4,7 @@
 //! The server cannot decide which programs may be started. The keeper reads the configuration
 //! itself (`reviser`), and the server finds its programs in the keeper's list. Leaves out reading
 //! and swapping the rest. Tested through the binary
-//! (`crates/cli/tests/e2e/host_cgi.rs`, `php/reload.rs`).
+//! (`crates/e2e/tests/e2e/host_cgi.rs`, `php/reload.rs`).
 
 use super::{ProgramConfig, ProgramsShared, exposure};
 use crate::{

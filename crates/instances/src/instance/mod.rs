@@ -3,7 +3,7 @@
 //!
 //! Standard input is the link to the supervisor. The process has its cpus and memory from the first
 //! moment, because a thread with that affinity starts it (`place.rs`). Without a supervisor the
-//! instance drains and ends. Tested through the binary (`crates/cli/tests/e2e/instances.rs`).
+//! instance drains and ends. Tested through the binary (`crates/e2e/tests/e2e/instances.rs`).
 
 pub(crate) mod ipc;
 pub(crate) mod place;

@@ -2,7 +2,7 @@
 //!
 //! Each instance measures its own weight. An instance that does not answer counts as overloaded,
 //! and an absent instance counts zero, because its new connections wait until the instance is back.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/balancers.rs`).
+//! Tested below, and through the binary (`crates/e2e/tests/e2e/balancers.rs`).
 
 use super::{instance_handle::InstanceHandle, supervisor::Supervisor};
 use crate::instance::ipc::{InstanceAnswer, InstanceCommand};

@@ -2,7 +2,7 @@
 //!
 //! Starts the process and waits for the end. Never signals a process id after the wait, because the
 //! kernel may have reused the id. `supervisor.rs` decides when to start. Tested through the binary
-//! (`crates/cli/tests/e2e/instances.rs`).
+//! (`crates/e2e/tests/e2e/instances.rs`).
 
 use crate::instance::ipc::{self, InstanceAnswer, InstanceCommand, Ipc};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};

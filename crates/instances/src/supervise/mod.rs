@@ -9,7 +9,7 @@
 //! Reading order: [`supervise`] (from start to end), `supervisor` (starting, restarting,
 //! reloading), `instance_handle` (a process), `aggregate` (the weight for balancers),
 //! `shutdown_deadline`. Orders and answers, and the other side, are in `instance/`. Tested through
-//! the binary (`crates/cli/tests/e2e/instances.rs`).
+//! the binary (`crates/e2e/tests/e2e/instances.rs`).
 
 mod aggregate;
 mod instance_handle;

@@ -1,7 +1,7 @@
 //! Deadline for the end of stopping instances. By then each instance has cut all connections,
 //! unless it hangs.
 //!
-//! Tested below, and through the binary (`crates/cli/tests/e2e/instances.rs`).
+//! Tested below, and through the binary (`crates/e2e/tests/e2e/instances.rs`).
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard},

@@ -3,7 +3,7 @@
 //! One small thread for each instance waits for the end. Starting an instance reads the
 //! configuration in force under a lock that a reload takes for writing. So no instance starts with
 //! a configuration that is about to be replaced. Tested through the binary
-//! (`crates/cli/tests/e2e/instances.rs`).
+//! (`crates/e2e/tests/e2e/instances.rs`).
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::instance::{

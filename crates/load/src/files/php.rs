@@ -3,7 +3,7 @@
 //!
 //! Plain PHP without extensions. The back end's records are escaped. A page without an answer of
 //! the back end ends in another mark, which the injector counts as wrong bytes. Tested with real
-//! PHP in `crates/cli/tests/e2e/php/load.rs`, on machines with PHP.
+//! PHP in `crates/e2e/tests/e2e/php/load.rs`, on machines with PHP.
 
 use super::pages::{SetPage, end_mark, padding};
 

@@ -6,7 +6,7 @@
 //! `crates/settings/src/balancers.rs` (the options), `weight` (the weight for a balancer), `agent`
 //! (the thread). A server measures its own load; with several instances each instance measures its
 //! load, and the supervisor adds up and answers. Leaves out both measurements, and the reports in
-//! answers. Tested beside the files, and with a real HAProxy (`crates/cli/tests/e2e/balancers.rs`).
+//! answers. Tested beside the files, and with a real HAProxy (`crates/e2e/tests/e2e/balancers.rs`).
 
 mod agent;
 mod weight;

@@ -16,7 +16,7 @@
 //! sandbox, so the server writes its log and accepts connections itself.
 //!
 //! Leaves out the orders' work (`process.rs`), and programs, because the keeper starts those
-//! (`vermeil-spawn`). Tested below and through the binary (`crates/cli/tests/e2e/sandbox.rs`).
+//! (`vermeil-spawn`). Tested below and through the binary (`crates/e2e/tests/e2e/sandbox.rs`).
 
 mod logs;
 mod process;

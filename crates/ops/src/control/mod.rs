@@ -15,7 +15,7 @@
 //! The client's process must also belong to the user that started the server, or to the superuser,
 //! according to the kernel. One thread reads all clients concurrently (`clients.rs`), and each
 //! answer has its own thread. Tested through the binary
-//! (`crates/cli/tests/e2e/status.rs`).
+//! (`crates/e2e/tests/e2e/status.rs`).
 
 mod clients;
 

@@ -18,7 +18,7 @@
 //! first is no better, because those clients wait a second before the next attempt.
 //!
 //! Reading order: `take` (the new server), `give` (the old server). Tested through the binary
-//! (`crates/cli/tests/e2e/handover.rs`).
+//! (`crates/e2e/tests/e2e/handover.rs`).
 
 mod give;
 mod take;

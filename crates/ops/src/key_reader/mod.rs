@@ -11,7 +11,7 @@
 //! the process reads itself when the file has changed. So a captured server reads the keys of its
 //! hosts, as it must, and no other file. Links of other users are followed with care (`open.rs`).
 //! Without a change of user the server opens the files itself. Tested through the binary
-//! (`crates/cli/tests/e2e/tls.rs`).
+//! (`crates/e2e/tests/e2e/tls.rs`).
 
 mod open;
 

@@ -1,7 +1,7 @@
 //! Becoming another user.
 //!
 //! Leaves out the moment of the change (`privileges/mod.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/user.rs`).
+//! (`crates/e2e/tests/e2e/user.rs`).
 
 use rustix::{
     fs::{Gid, Uid},

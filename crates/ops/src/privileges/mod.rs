@@ -4,7 +4,7 @@
 //! Owns the moment and the preparations. All steps happen while the process has no other threads,
 //! because the kernel keeps users per thread. The spawner runs programs as other users and keeps
 //! the right to change the user, so in that case it starts before the server gives up its rights.
-//! Tested through the binary (`crates/cli/tests/e2e/user.rs`).
+//! Tested through the binary (`crates/e2e/tests/e2e/user.rs`).
 
 mod becoming;
 

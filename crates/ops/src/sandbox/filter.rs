@@ -5,7 +5,7 @@
 //! server. A line of the list may allow a call for some arguments only. Operations of
 //! io_uring do not pass the filter. So the driver restricts its instances of io_uring to the
 //! operations that it uses (`crates/io/src/driver/uring/ring.rs`), and [`refuse_rings`] refuses new
-//! instances once the cores run. `crates/cli/tests/e2e/sandbox.rs` compares
+//! instances once the cores run. `crates/e2e/tests/e2e/sandbox.rs` compares
 //! the list with the calls of a running server. The form of the list is tested below.
 
 use rustix::{io::Errno, process::getpid};

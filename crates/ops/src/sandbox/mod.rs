@@ -12,7 +12,7 @@
 //!
 //! Reading is bounded elsewhere, by opening everything beneath the served folder. If the kernel
 //! offers less, the process takes that part and logs the rest. Tested through the binary
-//! (`crates/cli/tests/e2e/sandbox.rs`).
+//! (`crates/e2e/tests/e2e/sandbox.rs`).
 
 mod filter;
 

@@ -4,7 +4,7 @@
 //! Every number comes from the records of the status, so a monitor and `vermeil status` agree. The
 //! label `process` is the number of the instance. The label `instance` belongs to the monitor. The
 //! number of series is bounded: hosts by `[hosts] counted_max`, cores and pools by the
-//! configuration. Tested through the binary (`crates/cli/tests/e2e/metrics.rs`).
+//! configuration. Tested through the binary (`crates/e2e/tests/e2e/metrics.rs`).
 
 use super::records::{
     AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers, InstanceStatus,

@@ -3,7 +3,7 @@
 //! Reading order: [`ServerStatus`] (the values), `text` (the form for people), `metrics` (the form
 //! for monitors). The server collects the values (`crates/server/src/status.rs`). The page
 //! `docs/status.md` is generated from the records. Tested through the binary
-//! (`crates/cli/tests/e2e/status.rs`).
+//! (`crates/e2e/tests/e2e/status.rs`).
 
 mod imbalance;
 mod metrics;

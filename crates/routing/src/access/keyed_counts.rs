@@ -4,7 +4,7 @@
 //! The counts are in shards, each behind a lock, chosen by the hash of the key. A count of zero is
 //! removed, so the table has at most as many entries as things go on. Two keys with the same hash
 //! of 64 bits would share a count. The hash has a random seed, so no client can choose such keys.
-//! Tested below, and through the binary (`crates/cli/tests/e2e/access.rs`, `places.rs`).
+//! Tested below, and through the binary (`crates/e2e/tests/e2e/access.rs`, `places.rs`).
 
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;

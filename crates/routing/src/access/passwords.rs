@@ -3,7 +3,7 @@
 //! A check takes the time of hundreds of requests, by design. So checks run on the blocking pool,
 //! and each host has its turn: a flood of wrong passwords at a host fills the host's own queue. A
 //! remembered password is kept as a keyed hash, and the key leaves no process. Tested below, and
-//! through the binary (`crates/cli/tests/e2e/access.rs`).
+//! through the binary (`crates/e2e/tests/e2e/access.rs`).
 
 use super::htpasswd::StoredHash;
 use crate::turns::HostTurns;

@@ -4,7 +4,7 @@
 //! (the generic cell rate algorithm, ITU-T I.371). The table of buckets has a fixed size. When a
 //! set of the table is full, a new client takes the bucket that is nearest to empty, so the clients
 //! that are limited most stay limited. Tested below, and through the binary
-//! (`crates/cli/tests/e2e/access.rs`).
+//! (`crates/e2e/tests/e2e/access.rs`).
 
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;

@@ -1,7 +1,7 @@
 //! Which answers of a host or a route the server compresses, and how: the key `compress`.
 //!
 //! Leaves out the compression itself. Tested below, and through the binary
-//! (`crates/cli/tests/e2e/compression.rs`).
+//! (`crates/e2e/tests/e2e/compression.rs`).
 
 use vermeil_files::MediaRange;
 use vermeil_http::negotiate::Choice;

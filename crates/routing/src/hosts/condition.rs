@@ -1,7 +1,7 @@
 //! The conditions of a route beside the path: methods, fields, the query and clients.
 //!
 //! A route whose conditions do not hold is passed over, and the next route is tried. Tested below,
-//! and through the binary (`crates/cli/tests/e2e/routes.rs`).
+//! and through the binary (`crates/e2e/tests/e2e/routes.rs`).
 
 use super::{Network, TextPattern, pattern::PatternError};
 use percent_encoding::percent_decode;

@@ -2,7 +2,7 @@
 //!
 //! The rules of a route are complete: keys that the route does not set are those of its host.
 //! Leaves out the answers to refused requests (`answer/gate.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/access.rs`).
+//! (`crates/e2e/tests/e2e/access.rs`).
 
 use super::Network;
 use crate::access::{ProgressLimit, RateLimit, UserFile};

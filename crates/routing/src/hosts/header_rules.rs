@@ -3,7 +3,7 @@
 //! The lines are made once, when a configuration is read. An answer whose own fields stay as they
 //! are gets the ready block before its empty line. Otherwise the head is filtered first. A value
 //! cannot hold a line end, because a client would read the rest as a field. Tested below, and
-//! through the binary (`crates/cli/tests/e2e/headers.rs`).
+//! through the binary (`crates/e2e/tests/e2e/headers.rs`).
 
 use vermeil_files::forbids_transformation;
 

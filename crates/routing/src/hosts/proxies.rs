@@ -2,7 +2,7 @@
 //! listeners at which they announce the client before the first request.
 //!
 //! Leaves out reading the announcements (`connection/origin.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/proxies.rs`).
+//! (`crates/e2e/tests/e2e/proxies.rs`).
 
 use super::Network;
 use vermeil_address::{Client, ListenAddr};

@@ -1,7 +1,7 @@
 //! The header of the PROXY protocol, which precedes the handshake at some listeners.
 //!
 //! Leaves out reading the header (`connection/origin.rs`). Tested through the binary
-//! (`crates/cli/tests/e2e/tls.rs`).
+//! (`crates/e2e/tests/e2e/tls.rs`).
 
 use vermeil::TcpStream;
 use vermeil_accept::admission_control::Admission;

@@ -2,7 +2,7 @@
 //!
 //! `workers` runs the expensive step of a handshake on any core. Leaves out a connection's
 //! handshake (the server) and TLS itself (`crates/tls`). Tested through the binary
-//! (`crates/cli/tests/e2e/tls.rs`).
+//! (`crates/e2e/tests/e2e/tls.rs`).
 
 mod workers;
 

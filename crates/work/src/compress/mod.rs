@@ -4,7 +4,7 @@
 //! content holds up no request. Contents of files are compressed once: requests for a content that
 //! is being compressed wait for the result. Leaves out the choice of the coding
 //! of an answer. Tested through the binary
-//! (`crates/cli/tests/e2e/compression.rs`).
+//! (`crates/e2e/tests/e2e/compression.rs`).
 
 mod coded_cache;
 mod coder;

@@ -7,7 +7,7 @@
 //! pool that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
 //! drained. A request that waits beyond the limit gets 503. After a pool ends by itself, the next
 //! request starts it again, after a pause that grows. Tested through the binary
-//! (`crates/cli/tests/e2e/php/pools.rs`).
+//! (`crates/e2e/tests/e2e/php/pools.rs`).
 
 use super::{
     PoolPlan,

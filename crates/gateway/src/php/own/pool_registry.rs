@@ -6,7 +6,7 @@
 //! no configuration names any more is *retired*. A retired pool goes on while references to it
 //! remain, because a request may have found the pool without having asked for its turn yet. Then
 //! the thread of `demand.rs` forgets the pool. If a later configuration names the pool again, the
-//! pool stays. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
+//! pool stays. Tested through the binary (`crates/e2e/tests/e2e/php/reload.rs`).
 
 use super::{
     PhpError, PoolSpec, PoolSupervisor,

@@ -2,7 +2,7 @@
 //!
 //! The server and the keeper both derive this from the configuration, and only pools in both
 //! results may start. So the result must not depend on rights that the server gives up, or on its
-//! actions. Tested through the binary (`crates/cli/tests/e2e/php/reload.rs`).
+//! actions. Tested through the binary (`crates/e2e/tests/e2e/php/reload.rs`).
 
 use super::{FoundPhp, PhpError, PoolPlan, default_identity, find, find_cgi, found};
 use crate::{parts::RunDirs, php::pool::PoolBounds};

@@ -1,7 +1,7 @@
 //! The access logs of hosts.
 //!
 //! A host has the common log, no log, or a file. Leaves out the writing (`vermeil-log`). Tested
-//! through the binary (`crates/cli/tests/e2e/host_logs.rs`).
+//! through the binary (`crates/e2e/tests/e2e/host_logs.rs`).
 
 use super::{HostId, Hosts, HostsBuilder, HostsText};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};

@@ -329,7 +329,7 @@ fn below(server: u32) -> Vec<KilledProcess> {
     let mut found = Vec::new();
     for child in children(server) {
         match name(child).as_str() {
-            "vermeil" => {
+            "vermeil-tested" => {
                 found.push(KilledProcess { pid: child, parent: server, kind: "instance" });
                 found.extend(below(child));
             }

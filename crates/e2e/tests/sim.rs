@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn vermeil(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vermeil")).args(words).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_vermeil-tested")).args(words).output().expect("the binary runs")
 }
 
 fn text(bytes: &[u8]) -> &str {

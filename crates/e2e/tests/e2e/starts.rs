@@ -116,7 +116,7 @@ fn check_and_serve_agree_on_each_configuration() {
 fn of_a_login(arguments: &[&str]) -> Command {
     let script = format!("ulimit -Sn {LOGIN}; exec \"$0\" \"$@\"");
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_vermeil")]).args(arguments);
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_vermeil-tested")]).args(arguments);
     if geteuid().is_root() {
         command.uid(65_534).gid(65_534);
     }

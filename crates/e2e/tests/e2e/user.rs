@@ -122,7 +122,7 @@ fn missing_or_forbidden_user_is_refused() {
         return;
     }
     let site = site();
-    let binary = env!("CARGO_BIN_EXE_vermeil");
+    let binary = env!("CARGO_BIN_EXE_vermeil-tested");
     let mut command = std::process::Command::new("setpriv");
     command.args(["--reuid", "nobody", "--clear-groups", binary, "serve", "--listen", "127.0.0.1:0"]);
     command.args(["--log", "off", "--user", "root"]).arg(site.root());

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use namespace::Namespace;
 
-const VERMEIL: &str = env!("CARGO_BIN_EXE_vermeil");
+const VERMEIL: &str = env!("CARGO_BIN_EXE_vermeil-tested");
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -59,7 +59,7 @@ impl Io {
 
 /// The binary with arguments.
 pub(crate) fn vermeil(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil-tested"));
     command.args(args);
     command
 }
@@ -225,7 +225,7 @@ impl TestServer {
     #[track_caller]
     pub(crate) fn of_file_under(wrapper: &[&str], file: &Path, args: &[&str]) -> Self {
         let mut outer = Command::new(wrapper[0]);
-        outer.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_vermeil"));
+        outer.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_vermeil-tested"));
         outer.args(["serve", "--config", file.to_str().expect("UTF-8")]).args(args);
         Self::run(outer)
     }

@@ -166,7 +166,7 @@ fn living_server_keeps_its_socket() {
     let inode = inode_of(&path);
     let (code, said) = run(&["serve", "--config", file.to_str().unwrap()]);
     let expected = format!(
-        "cannot listen on unix:{}: the address is in use by vermeil (pid {}); stop it or choose another",
+        "cannot listen on unix:{}: the address is in use by vermeil-tested (pid {}); stop it or choose another",
         path.display(),
         first.pid()
     );
@@ -262,7 +262,8 @@ fn client_that_has_sent_all_gets_its_answer(io: Io) {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(answer.ends_with(&format!("unix:|unix:{}|80", path.display())), "{answer}");
+    // The answer has chunks if the server sees it before the end of the program.
+    assert!(answer.contains(&format!("unix:|unix:{}|80", path.display())), "{answer}");
     server.stops_clean();
 }
 

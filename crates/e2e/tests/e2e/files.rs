@@ -312,7 +312,7 @@ fn unreadable_file_is_forbidden_to_other_user(io: Io) {
     let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let can = std::process::Command::new(setpriv[0])
         .args(&setpriv[1..])
-        .args([env!("CARGO_BIN_EXE_vermeil"), "--version"])
+        .args([env!("CARGO_BIN_EXE_vermeil-tested"), "--version"])
         .output()
         .is_ok_and(|output| output.status.success());
     if !can {

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn vermeil(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil-tested"));
     command.args(words).stdin(Stdio::null());
     command
 }

@@ -31,7 +31,7 @@ fn a_taken_port_names_its_holder(io: Io) {
     let second = vermeil(&["serve", "--listen", &addr, root.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(3), "{said}");
-    let holder = format!("vermeil (pid {})", first.pid());
+    let holder = format!("vermeil-tested (pid {})", first.pid());
     assert!(said.contains(&format!("cannot listen on {addr}: ")) && said.contains(&holder), "{said}");
     first.stops_clean();
 }

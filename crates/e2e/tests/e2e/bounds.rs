@@ -268,7 +268,16 @@ fn server_without_enough_descriptors_ends_with_a_message() {
     for io in ["epoll", "auto"] {
         let script = "ulimit -n 16; exec \"$0\" \"$@\"";
         let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vermeil"), "serve", "--log", "off", "--io", io]);
+        command.args([
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_vermeil-tested"),
+            "serve",
+            "--log",
+            "off",
+            "--io",
+            io,
+        ]);
         let output = command.args(["--listen", "127.0.0.1:0"]).arg(site.root()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{io}: {said}");

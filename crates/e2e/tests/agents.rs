@@ -75,7 +75,7 @@ impl TestNetwork {
     /// `vermeil`, to be run in a namespace: 0 is the server's.
     fn vermeil(&self, place: usize, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[place], env!("CARGO_BIN_EXE_vermeil")]);
+        command.args(["netns", "exec", &self.names[place], env!("CARGO_BIN_EXE_vermeil-tested")]);
         command.args(words).stdin(Stdio::null());
         command
     }
@@ -210,7 +210,7 @@ fn an_agent_that_dies_makes_the_run_invalid_and_its_counts_are_kept() {
 
 #[test]
 fn agents_that_are_not_there_are_named() {
-    let output = Command::new(env!("CARGO_BIN_EXE_vermeil"))
+    let output = Command::new(env!("CARGO_BIN_EXE_vermeil-tested"))
         .args(["load", "http://127.0.0.1:1/", "--agents", "127.0.0.1:1", "--agents-wait", "1ms"])
         .output()
         .expect("it runs");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 fn vermeil(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vermeil")).args(words).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_vermeil-tested")).args(words).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Records a simulation, which is all cpu time; `None` if the kernel does not permit it.
 fn recorded(path: &Path) -> Option<Output> {
-    let binary = env!("CARGO_BIN_EXE_vermeil");
+    let binary = env!("CARGO_BIN_EXE_vermeil-tested");
     let path = path.to_str().unwrap();
     let words = ["profile", "record", "-o", path, "--", binary, "sim", "run", "web", "--time", "2s"];
     let output = vermeil(&words);
@@ -132,7 +132,7 @@ fn user_without_rights_is_told_what_is_missing() {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     };
     let binary = folder.path().join("vermeil");
-    fs::copy(env!("CARGO_BIN_EXE_vermeil"), &binary).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_vermeil-tested"), &binary).unwrap();
     [folder.path(), &binary].into_iter().for_each(open_to_all);
     let path = folder.path().join("r.prof");
     let mut command = Command::new("setpriv");
@@ -169,7 +169,7 @@ fn serve(folder: &Path, control: &Path) -> (StoppedServer, String) {
     fs::write(folder.join("index.html"), "hello").unwrap();
     let (folder, control) = (folder.to_str().unwrap(), control.to_str().unwrap());
     let words = ["serve", folder, "--listen", "127.0.0.1:0", "--log", "off", "--control", control];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vermeil-tested"));
     // One connection carries all requests of the test.
     command.args(words).args(["--requests-per-connection", "1000000000"]);
     let mut server = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -216,7 +216,7 @@ fn check_and_serve_agree_on_rights_of_ordinary_user() {
         case.compare("", |arguments| {
             let script = format!("ulimit -n {}; exec \"$0\" \"$@\"", case.descriptors);
             let mut command = Command::new("/bin/sh");
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_vermeil")]).args(arguments);
+            command.args(["-c", &script, env!("CARGO_BIN_EXE_vermeil-tested")]).args(arguments);
             if geteuid().is_root() {
                 command.uid(65_534).gid(65_534);
             }

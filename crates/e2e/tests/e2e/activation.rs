@@ -47,7 +47,7 @@ fn configuration(io: Io, site: &TestSite, top: &str, address: &str) -> PathBuf {
 fn start(file: &Path, socket: OwnedFd, variables: &str) -> TestProcess {
     let mut command = Command::new("sh");
     let line = format!("exec 3<&0 0</dev/null; export {variables}; exec \"$@\"");
-    command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_vermeil"), "serve", "--config"]);
+    command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_vermeil-tested"), "serve", "--config"]);
     command.arg(file).stdin(Stdio::from(socket));
     TestProcess::spawn_with_input(command)
 }
