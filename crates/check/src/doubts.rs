@@ -4,8 +4,9 @@
 //! Looks at the first route that covers a path, as a request does. Tested in
 //! `../config/tests/places.rs`.
 
+use crate::folders::folder_trouble;
 use percent_encoding::percent_decode;
-use std::{fs, io, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
+use std::{fs, io, iter, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
 use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_files::rest;
 use vermeil_http::gateway::ClientScheme;
@@ -36,8 +37,37 @@ pub(crate) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, S
         if let Some(what) = host.root.and_then(|root| missing_programs(root, route)) {
             doubts.push((PlacedKey::RoutePrefix(id, number), what));
         }
+        if let Action::Alias(folder) = &route.action
+            && let Some((folder, _)) = options.hosts.folder(*folder)
+            && let Some(why) = folder_trouble(folder)
+        {
+            let what = format!("cannot serve {}: {why}; make it, or name another as root", folder.display());
+            doubts.push((PlacedKey::RouteRoot(id, number), what));
+        }
     }
     doubts
+}
+
+/// The pages of errors of a host that are missing, one line each.
+pub(crate) fn missing_error_pages(root: &FilePath, rules: &Rules) -> Vec<String> {
+    let of_routes = rules.routes.iter().filter_map(|route| route.answers.as_ref());
+    let pages = iter::once(&rules.answers).chain(of_routes).flat_map(|answers| &answers.error_pages);
+    let mut paths: Vec<&str> = pages.map(|page| &*page.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let is_missing = |path: &FilePath| {
+        fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && root.is_dir()
+    };
+    let missing = paths.into_iter().map(|path| root.join(path.trim_start_matches('/')));
+    let missing = missing.filter(|path| is_missing(path));
+    let said = missing.map(|path| {
+        format!(
+            "there is no page of errors {}, so clients get a short page instead; make it, or take it out of \
+             error_pages",
+            path.display()
+        )
+    });
+    said.collect()
 }
 
 /// The earlier route that takes each path of the route `number`.

@@ -59,7 +59,8 @@ impl<'o> ServePlan<'o> {
     /// Further problems that do not prevent a start, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
-        let of_host = |id| self.warning(id).into_iter().chain(self.of_routes(id));
+        let of_host =
+            |id| self.warning(id).into_iter().chain(self.of_routes(id)).chain(self.of_error_pages(id));
         let php = doubts::missing_pool(self.options).map(|what| self.tell(PlacedKey::PhpSource, what));
         let all: Vec<_> = php.into_iter().chain(hosts.iter().flat_map(of_host)).collect();
         let left_out = self.options.left_out.iter().map(|problem| format!("{problem} (left out)"));
@@ -112,6 +113,12 @@ impl<'o> ServePlan<'o> {
     fn of_routes(&self, id: HostId) -> impl Iterator<Item = String> {
         let doubts = doubts::of_routes(self.options, id).into_iter();
         doubts.map(move |(key, what)| self.tell(key, format!("{}: {what}", self.called(id))))
+    }
+
+    fn of_error_pages(&self, id: HostId) -> impl Iterator<Item = String> {
+        let host = self.options.hosts.host(id);
+        let missing = host.root.map(|root| doubts::missing_error_pages(root, host.rules));
+        missing.into_iter().flatten().map(move |what| format!("{}: {what}", self.called(id)))
     }
 
     pub(crate) fn called(&self, id: HostId) -> String {

@@ -118,6 +118,22 @@ fn missing_folder_of_programs_is_warned_of() {
 }
 
 #[test]
+fn missing_folder_of_route_is_warned_of() {
+    let text =
+        "[[host]]\nroot = \"site\"\n[[host.route]]\nprefix = \"/a\"\naction = \"files\"\nroot = \"gone\"\n";
+    let why = "cannot serve gone: there is no such folder; make it, or name another as root";
+    assert_eq!(warnings(text), [format!("v.toml:6:8: host.route.root: the default host: {why}")]);
+}
+
+#[test]
+fn missing_page_of_errors_is_warned_of() {
+    let text = "[[host]]\nroot = \"site\"\nerror_pages = { 404 = \"/gone.html\", 5xx = \"/gone.html\" }\n";
+    let why = "there is no page of errors site/gone.html, so clients get a short page instead; make it, or take it out \
+               of error_pages";
+    assert_eq!(warnings(text), [format!("the default host: {why}")]);
+}
+
+#[test]
 fn missing_socket_of_php_is_warned_of() {
     let text = "[php]\nsource = \"unix:HERE/NAME\"\n[[host]]\nroot = \"site\"\nphp = true\n";
     for (name, why) in [("gone", "there is no such socket"), ("site", "it is no socket")] {

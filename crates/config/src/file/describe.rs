@@ -66,7 +66,7 @@ impl ValueKind {
     /// The example in an error message.
     pub(super) fn example(&self) -> String {
         match self {
-            Self::Text => "a text in quotes, such as \"example.org\"".to_owned(),
+            Self::Text => "a text in quotes".to_owned(),
             Self::Path => "a path in quotes, such as \"/srv/www\"".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::FlagOrTable => "true, false, or a table in { }".to_owned(),
@@ -83,8 +83,7 @@ impl ValueKind {
             }
             Self::Field => "a text, a list of texts, or false to remove the field".to_owned(),
             Self::Map(_) | Self::DottedMap => "a table, such as { Name = \"value\" }".to_owned(),
-            Self::Table => "a table, such as [limits] with keys below it".to_owned(),
-            Self::List(of) if **of == Self::Table => "tables, each begun by its name in [[ ]]".to_owned(),
+            Self::Table => "a table".to_owned(),
             Self::OneOrMore(of) => format!("{}, or a list of such in [ ]", of.example()),
             Self::List(of) => match **of {
                 Self::Text => "a list, such as [\"one\", \"two\"]".to_owned(),

@@ -46,6 +46,7 @@ pub(super) struct HostPlaces {
 struct RoutePlaces {
     at: Range<usize>,
     prefix: Option<Range<usize>>,
+    root: Option<Range<usize>>,
     to: Option<Range<usize>>,
 }
 
@@ -58,6 +59,8 @@ pub enum PlacedKey {
     Route(HostId, usize),
     /// The prefix of a route.
     RoutePrefix(HostId, usize),
+    /// The folder of a route.
+    RouteRoot(HostId, usize),
     /// The target of a route.
     RouteTarget(HostId, usize),
     /// The source of PHP.
@@ -69,6 +72,7 @@ impl HostPlaces {
         let of = |At { value, at }: &At<RouteTable>| RoutePlaces {
             at: at.clone(),
             prefix: value.prefix.as_ref().map(|prefix| prefix.at.clone()),
+            root: value.root.as_ref().map(|root| root.at.clone()),
             to: value.to.as_ref().map(|to| to.at.clone()),
         };
         let root = host.root.as_ref().map(|root| root.at.clone());
@@ -92,6 +96,10 @@ impl ConfigPlaces {
             PlacedKey::RoutePrefix(id, number) => {
                 let at = route(id, number).map(|route| route.prefix.as_ref().unwrap_or(&route.at).clone());
                 (at, "host.route.prefix")
+            }
+            PlacedKey::RouteRoot(id, number) => {
+                let at = route(id, number).map(|route| route.root.as_ref().unwrap_or(&route.at).clone());
+                (at, "host.route.root")
             }
             PlacedKey::RouteTarget(id, number) => {
                 let at = route(id, number).map(|route| route.to.as_ref().unwrap_or(&route.at).clone());

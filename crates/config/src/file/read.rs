@@ -101,9 +101,12 @@ impl ConfigReader {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let is_single = matches!((node.get_ref(), wanted), (DeValue::Table(_), ValueKind::List(of)) if **of == ValueKind::Table);
+        let is_tables = matches!(wanted, ValueKind::List(of) if **of == ValueKind::Table);
+        let is_single = is_tables && matches!(node.get_ref(), DeValue::Table(_));
         let cure = match self.path.join(".") {
             path if is_single => format!("[[{path}]] instead of [{path}]"),
+            path if *wanted == ValueKind::Table => format!("a table, begun by [{path}]"),
+            path if is_tables => format!("tables, each begun by [[{path}]]"),
             _ => wanted.example(),
         };
         self.problem(node.span(), format!("this is {found}; write {cure}"));

@@ -15,6 +15,8 @@ mod access;
 mod answers;
 mod candidates;
 mod compress;
+mod contradictions;
+mod every_key;
 mod host_php;
 mod include;
 mod listeners;

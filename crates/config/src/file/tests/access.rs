@@ -54,7 +54,7 @@ fn wrong_access_is_refused() {
         ),
         (
             "[[host]]\naccess.in_progress = 5\n",
-            "v.toml:2:22: host.access.in_progress: this is a whole number; write a table, such as [limits] with keys below it",
+            "v.toml:2:22: host.access.in_progress: this is a whole number; write a table, begun by [host.access.in_progress]",
         ),
         (
             "[[host]]\naccess.in_progress = {}\n",

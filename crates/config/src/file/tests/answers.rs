@@ -74,7 +74,7 @@ fn wrong_fields_of_answers_are_refused() {
         ),
         (
             "[[host]]\ncache_control = { \"text/css\" = 60 }\n",
-            "v.toml:2:32: host.cache_control: this is a whole number; write a text in quotes, such as \"example.org\"",
+            "v.toml:2:32: host.cache_control: this is a whole number; write a text in quotes",
         ),
     ] {
         assert_eq!(problems(text), [problem], "{text}");

@@ -59,7 +59,7 @@ fn wrong_values_of_a_pool_are_refused() {
         ),
         (
             "ini = { memory_limit = 256 }",
-            "5:24: host.php.ini: this is a whole number; write a text in quotes, such as \"example.org\"",
+            "5:24: host.php.ini: this is a whole number; write a text in quotes",
         ),
         (
             "ini = \"php.ini\"",
