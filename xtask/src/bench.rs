@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, tls, load and find-max:
-    /// seconds under load of each run; tenths count. Default: the bench's own default.
+    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, metrics, tls, load and
+    /// find-max: seconds under load of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -76,6 +76,8 @@ pub(crate) enum BenchName {
     Compression,
     /// The cost of a rate of requests with many clients, beside nginx.
     Rates,
+    /// The cost of a request while a monitor reads the metrics.
+    Metrics,
     /// The cost of HTTPS: records, handshakes, idle connections, requests beside handshakes; beside
     /// nginx, Apache and h2o.
     Tls,
@@ -97,7 +99,7 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
@@ -107,6 +109,7 @@ impl BenchName {
         Self::Tail,
         Self::Compression,
         Self::Rates,
+        Self::Metrics,
         Self::Tls,
         Self::Overload,
         Self::Knet,
@@ -128,6 +131,7 @@ impl BenchName {
             Self::Tail => "bench tail, smoke",
             Self::Compression => "bench compression, smoke",
             Self::Rates => "bench rates, smoke",
+            Self::Metrics => "bench metrics, smoke",
             Self::Tls => "bench tls, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",

@@ -7,7 +7,8 @@
 //! time; the tests run the smoke size, because an unused bench would stop working:
 //!
 //! - [`serve`]: the web server; [`tls`]: HTTPS; [`tail`]: many hosts and files; [`compression`]:
-//!   compressed answers; [`overload`]: more load than can be served;
+//!   compressed answers; [`metrics`]: a monitor that reads; [`overload`]: more load than can be
+//!   served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;
@@ -24,6 +25,7 @@ pub mod compression;
 pub mod findmax;
 pub mod knet;
 pub mod load;
+pub mod metrics;
 pub mod overload;
 pub mod php;
 pub mod rates;

@@ -48,6 +48,10 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
     let (mut points, mut loading_points) = (Points::default(), Points::default());
     let mut made: Option<(TailTree, TailSite)> = None;
     for work in TailWork::ALL {
+        if work.overlay && !rustix::process::geteuid().is_root() {
+            println!("\n******** SKIPPED: {}: only root may mount ********\n", work.name);
+            continue;
+        }
         let site = match made.take() {
             Some((tree, site)) if tree == work.tree => site,
             // The folder of the former pages goes first, because both may not fit on the disk.
@@ -95,6 +99,7 @@ fn sample(
     let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
     let state = site.state(server.name())?;
     let command = servers::command(server, options, site, &state, address, cpus.server)?;
+    let command = if work.overlay { servers::on_overlay(&command, site)? } else { command };
     let process = PeerProcess::start(server.name(), command, &state)?;
     process.wait_until_listening(&network, address)?;
     let target = site.target(0);

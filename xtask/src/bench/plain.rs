@@ -7,8 +7,8 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, overload, php,
-    rates, sim, tail, tls,
+    BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, metrics,
+    overload, php, rates, sim, tail, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -46,6 +46,9 @@ impl Plain {
             }
             BenchName::Rates => {
                 (rates::ROUNDS, rates::DURATION, rates::run, |o, s| rates::smoke(o, s).map(Some))
+            }
+            BenchName::Metrics => {
+                (metrics::ROUNDS, metrics::DURATION, metrics::run, |o, s| metrics::smoke(o, s).map(Some))
             }
             BenchName::Tls => (tls::ROUNDS, tls::DURATION, tls::run, tls::smoke),
             BenchName::Overload => {

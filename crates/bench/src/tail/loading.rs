@@ -1,6 +1,7 @@
 //! The cost of loading thousands of hosts, and the cost of finding a host.
 //!
-//! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The bench
+//! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The hosts
+//! are in one file, or each host is in a file of its own, as a hoster keeps them. The bench
 //! measures the time until the first answer, the memory at that time, and the cpu time of a request
 //! to the first and to the last host of the file.
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::CONNECTIONS;
-use super::servers::{HostConfig, TailServer, host_command};
+use super::servers::{ConfigFiles, HostConfig, TailServer, host_command};
 use crate::machine::BenchCpus;
 use crate::measure::{CpuTime, memory_of_group};
 use crate::network::BenchNetwork;
@@ -38,8 +39,8 @@ const PAGE_BYTES: usize = 1024;
 /// Measures all numbers of hosts.
 pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) -> BenchResult<()> {
     let counts = if options.size == BenchSize::Full { &COUNTS[..] } else { &[1, 200] };
-    let servers: Vec<_> =
-        TailServer::here(options.size)?.into_iter().filter(|server| server.loads_hosts()).collect();
+    let servers = TailServer::here(options.size)?.into_iter().filter(|server| server.loads_hosts());
+    let servers: Vec<_> = servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
     for &count in counts {
         let sites = HostSites::new(count)?;
         for round in 0..options.rounds {
@@ -93,7 +94,7 @@ impl HostSites {
 /// One start of one server, and the requests to the server.
 fn sample(
     options: &BenchOptions,
-    server: TailServer,
+    (server, files): (TailServer, ConfigFiles),
     sites: &HostSites,
     stop: &StopFlag,
     points: &mut Points,
@@ -101,7 +102,7 @@ fn sample(
     let cpus = BenchCpus::allowed()?;
     let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
     let hosts: Vec<_> = (0..sites.count).map(|number| (sites.name(number), sites.root(number))).collect();
-    let config = HostConfig { hosts: &hosts, state: sites.state(), address, cpu: cpus.server };
+    let config = HostConfig { hosts: &hosts, files, state: sites.state(), address, cpu: cpus.server };
     let command = host_command(server, options, config)?;
     let start = Instant::now();
     let process = PeerProcess::start(server.name(), command, sites.state())?;
@@ -115,8 +116,12 @@ fn sample(
     fetch(last)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let program = format!("{} hosts", sites.count);
+    let variant = match files {
+        ConfigFiles::One => server.name().to_owned(),
+        ConfigFiles::EachHost => format!("{}, a file each", server.name()),
+    };
     let mut push = |metric, unit, value| {
-        let key = PointKey { program: program.clone(), variant: server.name().to_owned(), metric, unit };
+        let key = PointKey { program: program.clone(), variant: variant.clone(), metric, unit };
         points.push(key, value);
     };
     push("load_ms", "ms", load_ms);
@@ -133,6 +138,6 @@ fn sample(
         }
         push(metric, "us", spent.run.as_secs_f64() * 1e6 / outcome.requests as f64);
     }
-    eprintln!("{program}  {}  {load_ms:.0} ms", server.name());
+    eprintln!("{program}  {variant}  {load_ms:.0} ms");
     process.stop()
 }

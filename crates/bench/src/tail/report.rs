@@ -11,13 +11,14 @@ use crate::table::CellTable;
 
 const HOW_TO_READ: &str = "\
 **How to read it.** *hosts* is a page of 1 KB of a random host: the only page of the host, or one of 20. *files* is a \
-random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9). *vermeil-uncached* has \
+random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9), *overlayfs* the same on the file system of most containers. *vermeil-uncached* has \
 a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
 per request, after a warm-up of the same length. *× nginx* is the median of the ratios of the rounds. *Calls* are the system calls of a request \
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
 receiving and sending take no calls of their own. *Memory* counts shared pages once. In the second table, *loaded* is \
 the time from the start of the process until the answer to a request for the last host of the configuration, and \
-*memory* is the memory at that moment. *First* and *last* are the cpu time of a request for a small file of the first \
+*memory* is the memory at that moment. The hosts are in one file, or in *a file each*, which a pattern includes; the \
+files are in memory. *First* and *last* are the cpu time of a request for a small file of the first \
 and of the last host of the file.
 
 **What it does not show.** A server that reads its files from a disk, because all folders are in memory.";

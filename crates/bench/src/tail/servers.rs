@@ -4,7 +4,6 @@
 //! cpu time. lighttpd runs without its cache of `stat`, because that cache keeps files open, and
 //! the answers beyond the limit of open files are errors.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -67,11 +66,25 @@ impl TailServer {
     }
 }
 
+/// The files of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConfigFiles {
+    /// One file with all hosts.
+    One,
+    /// A file for each host, included by a pattern.
+    EachHost,
+}
+
+impl ConfigFiles {
+    pub(super) const ALL: [Self; 2] = [Self::One, Self::EachHost];
+}
+
 /// The hosts of a configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostConfig<'a> {
     /// Name and folder of each host.
     pub(super) hosts: &'a [(String, PathBuf)],
+    pub(super) files: ConfigFiles,
     /// The folder for configurations and logs.
     pub(super) state: &'a Path,
     pub(super) address: SocketAddr,
@@ -89,7 +102,8 @@ pub(super) fn command(
 ) -> BenchResult<Command> {
     let hosts = site.hosts();
     if server != TailServer::Lighttpd {
-        return host_command(server, options, HostConfig { hosts: &hosts, state, address, cpu });
+        let files = ConfigFiles::One;
+        return host_command(server, options, HostConfig { hosts: &hosts, files, state, address, cpu });
     }
     let hosts = if site.has_host_folders() {
         format!(
@@ -121,6 +135,20 @@ mimetype.assign = ( \".html\" => \"text/html\" )
     Ok(command)
 }
 
+/// `command` with mounts of its own, where the folder of `site` is on overlayfs, like the files of
+/// most containers.
+pub(super) fn on_overlay(command: &Command, site: &TailSite) -> BenchResult<Command> {
+    // A mount for reading needs two folders.
+    let (root, second) = (site.root(), site.state("empty")?);
+    let mut outer = Command::new("unshare");
+    outer.args(["--mount", "sh", "-c", OVERLAY, "sh"]).arg(root).arg(second);
+    outer.arg(command.get_program()).args(command.get_args());
+    Ok(outer)
+}
+
+/// Puts the folder `$1`, and `$2` below it, over `$1` itself, and becomes the rest of the command.
+const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=$1:$2" "$1" && shift 2 && exec "$@""#;
+
 /// The command that serves the hosts of `config`. lighttpd has no list of hosts.
 pub(super) fn host_command(
     server: TailServer,
@@ -128,12 +156,12 @@ pub(super) fn host_command(
     config: HostConfig<'_>,
 ) -> BenchResult<Command> {
     let (file, text) = match server {
-        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring", "")),
-        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll", "")),
+        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring", "")?),
+        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll", "")?),
         TailServer::VermeilUncached => {
-            ("vermeil.toml", vermeil(config, "uring", "[cache]\nbytes = \"64K\"\nentries = 1\n"))
+            ("vermeil.toml", vermeil(config, "uring", "[cache]\nbytes = \"64K\"\nentries = 1\n")?)
         }
-        TailServer::Nginx | TailServer::Lighttpd => ("nginx.conf", nginx(config)),
+        TailServer::Nginx | TailServer::Lighttpd => ("nginx.conf", nginx(config)?),
     };
     let path = config.state.join(file);
     fs::write(&path, text).map_err(BenchError::path("write", &path))?;
@@ -154,22 +182,58 @@ pub(super) fn host_command(
     })
 }
 
-fn vermeil(HostConfig { hosts, address, cpu, .. }: HostConfig<'_>, io: &str, cache: &str) -> String {
-    let mut text = format!(
-        "cores = \"{cpu}-{cpu}\"\nio = \"{io}\"\nlog = \"off\"\n{cache}\n[[listener]]\naddress = \"{address}\"\n"
-    );
-    for (name, root) in hosts {
+fn vermeil(config: HostConfig<'_>, io: &str, cache: &str) -> BenchResult<String> {
+    let HostConfig { hosts, address, cpu, .. } = config;
+    let host_texts = hosts.iter().map(|(name, root)| {
         let root = root.display();
-        let _infallible = write!(text, "\n[[host]]\nnames = [\"{name}\"]\nroot = \"{root}\"\n");
-    }
-    text
+        format!("\n[[host]]\nnames = [\"{name}\"]\nroot = \"{root}\"\n")
+    });
+    let (include, hosts) = match config.files {
+        ConfigFiles::One => (String::new(), host_texts.collect::<String>()),
+        ConfigFiles::EachHost => {
+            (format!("include = \"{}\"\n", file_each(config, "toml", host_texts)?), String::new())
+        }
+    };
+    Ok(format!(
+        "{include}cores = \"{cpu}-{cpu}\"\nio = \"{io}\"\nlog = \"off\"\n{cache}\n\
+         [[listener]]\naddress = \"{address}\"\n{hosts}"
+    ))
 }
 
-fn nginx(HostConfig { hosts, state, address, .. }: HostConfig<'_>) -> String {
+/// Writes a file for each of `texts`. Returns the pattern that names the files.
+fn file_each(
+    config: HostConfig<'_>,
+    extension: &str,
+    texts: impl Iterator<Item = String>,
+) -> BenchResult<String> {
+    let folder = config.state.join("sites");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(BenchError::path("remove", &folder))?;
+    }
+    fs::create_dir_all(&folder).map_err(BenchError::path("make", &folder))?;
+    for ((name, _), text) in config.hosts.iter().zip(texts) {
+        let path = folder.join(format!("{name}.{extension}"));
+        fs::write(&path, text).map_err(BenchError::path("write", &path))?;
+    }
+    Ok(folder.join(format!("*.{extension}")).display().to_string())
+}
+
+fn nginx(config: HostConfig<'_>) -> BenchResult<String> {
+    let HostConfig { hosts, state, address, .. } = config;
     let (state, temporary) = (state.display(), temporary(state));
     // Twice as many places as names, as nginx's documentation asks.
     let places = (2 * hosts.len()).next_power_of_two().max(1024);
-    let mut text = format!(
+    let host_texts = hosts.iter().enumerate().map(|(number, (name, root))| {
+        let root = root.display();
+        // Options of the socket may appear only once.
+        let backlog = if number == 0 { " backlog=4096" } else { "" };
+        format!("    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}\n")
+    });
+    let hosts = match config.files {
+        ConfigFiles::One => host_texts.collect::<String>(),
+        ConfigFiles::EachHost => format!("    include {};\n", file_each(config, "conf", host_texts)?),
+    };
+    Ok(format!(
         "daemon off;
 worker_processes 1;
 pid {state}/nginx.pid;
@@ -186,14 +250,7 @@ http {{
     server_names_hash_max_size {places};
     server_names_hash_bucket_size 128;
     {temporary}
+{hosts}}}
 "
-    );
-    for (number, (name, root)) in hosts.iter().enumerate() {
-        let root = root.display();
-        // Options of the socket may appear only once.
-        let backlog = if number == 0 { " backlog=4096" } else { "" };
-        let _infallible =
-            writeln!(text, "    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}");
-    }
-    text + "}\n"
+    ))
 }

@@ -77,19 +77,27 @@ pub(super) struct TailWork {
     pub(super) tree: TailTree,
     /// The exponent of Zipf's law; 0 if all pages are alike.
     skew: f64,
+    /// Whether the pages are on overlayfs, which cannot tell whether a read waits.
+    pub(super) overlay: bool,
 }
 
 impl TailWork {
     /// Every part, in the order of the tables. Parts with the same pages stand together.
-    pub(super) const ALL: [Self; 7] = [
-        Self { name: "20,000 hosts", tree: TailTree::Hosts, skew: 0.0 },
-        Self { name: "100,000 hosts", tree: TailTree::ManyHosts, skew: 0.0 },
-        Self { name: "20,000 hosts, 20 pages each", tree: TailTree::HostPages, skew: 0.0 },
-        Self { name: "200,000 files", tree: TailTree::Files, skew: 0.0 },
-        Self { name: "200,000 files, zipf", tree: TailTree::Files, skew: ZIPF },
-        Self { name: "2,000,000 files", tree: TailTree::ManyFiles, skew: 0.0 },
-        Self { name: "2,000,000 files, zipf", tree: TailTree::ManyFiles, skew: ZIPF },
+    pub(super) const ALL: [Self; 8] = [
+        Self::even("20,000 hosts", TailTree::Hosts),
+        Self::even("100,000 hosts", TailTree::ManyHosts),
+        Self::even("20,000 hosts, 20 pages each", TailTree::HostPages),
+        Self::even("200,000 files", TailTree::Files),
+        Self { skew: ZIPF, ..Self::even("200,000 files, zipf", TailTree::Files) },
+        Self { overlay: true, ..Self::even("200,000 files, overlayfs", TailTree::Files) },
+        Self::even("2,000,000 files", TailTree::ManyFiles),
+        Self { skew: ZIPF, ..Self::even("2,000,000 files, zipf", TailTree::ManyFiles) },
     ];
+
+    /// Pages that are all alike.
+    const fn even(name: &'static str, tree: TailTree) -> Self {
+        Self { name, tree, skew: 0.0, overlay: false }
+    }
 }
 
 /// Pages of each host of [`TailTree::HostPages`].
