@@ -131,8 +131,10 @@ impl ProfileReportArgs {
 
 /// Reads `10s..25s`.
 fn parse_window(text: &str) -> Result<Window, String> {
-    let span = |text: &str| {
-        text.parse::<crate::values::Span>().map(Duration::from).map_err(|error| error.to_string())
+    // The start of the recording is no length of time, so `Span` refuses 0.
+    let span = |text: &str| match text {
+        "0" | "0s" | "0ms" => Ok(Duration::ZERO),
+        _ => text.parse::<crate::values::Span>().map(Duration::from).map_err(|error| error.to_string()),
     };
     let (from, to) = text.split_once("..").ok_or("two times with .. between them, such as 10s..25s")?;
     let from = if from.is_empty() { Duration::ZERO } else { span(from)? };
@@ -156,7 +158,8 @@ mod tests {
         assert_eq!(parse_window("10s..25s"), Ok(window(10, Some(25))));
         assert_eq!(parse_window("10.."), Ok(window(10, None)));
         assert_eq!(parse_window("..25s"), Ok(window(0, Some(25))));
-        for wrong in ["10s", "25s..10s", "a..b", "5..5"] {
+        assert_eq!(parse_window("0s..25s"), Ok(window(0, Some(25))));
+        for wrong in ["0..0", "10s", "25s..10s", "a..b", "5..5"] {
             assert!(parse_window(wrong).is_err(), "{wrong}");
         }
     }
