@@ -11,7 +11,7 @@ use crate::{
     utilization::PERIOD_NS,
 };
 use std::sync::atomic::Ordering;
-use vermeil_sched::{CoreIndex, CoreLoad, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
 /// The answer of [`RuntimeShared::hand_over`].
 pub(crate) enum HandOver {
@@ -115,7 +115,12 @@ impl RuntimeShared {
             return HandOver::Stays(None);
         }
         if !self.idle.any_asleep() {
-            return self.move_to_shorter_queue(token);
+            // Before all else, because most colors are short.
+            let least_ns = self.moves.steal_ns(Distance::L2);
+            return match self.settings.stealing.repays_busy_move(color.worth_ns(), least_ns) {
+                true => self.move_to_shorter_queue(token),
+                false => HandOver::Stays(None),
+            };
         }
         if !self.is_free(color) {
             return HandOver::Stays(None);

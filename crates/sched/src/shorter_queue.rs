@@ -34,14 +34,18 @@ impl AskOrder {
 }
 
 impl Stealing {
+    /// Whether a color with `queued_ns` repays a move that costs `move_ns` while no core is idle.
+    #[inline]
+    pub fn repays_busy_move(self, queued_ns: u64, move_ns: u64) -> bool {
+        self == Self::Learned && queued_ns / COST_PART > move_ns
+    }
+
     /// Whether [`moves_to_shorter_queue`](Self::moves_to_shorter_queue) may answer yes for a color
     /// with `queued_ns` on a core with load `owner`. Needs neither the time nor the load of the
     /// other core.
     #[inline]
     pub fn may_move_to_shorter_queue(self, queued_ns: u64, owner: &CoreLoad, steal_ns: u64) -> bool {
-        self == Self::Learned
-            && queued_ns / COST_PART > steal_ns
-            && owner.backlog_ns() > PATIENCE.saturating_mul(steal_ns)
+        self.repays_busy_move(queued_ns, steal_ns) && owner.backlog_ns() > PATIENCE.saturating_mul(steal_ns)
     }
 
     /// Whether a color that is about to wait on a core with load `owner` goes to a core with load
@@ -60,7 +64,7 @@ impl Stealing {
         let sooner_ns = u64::try_from(i128::from(color.wait_ns) - there_ns).unwrap_or(0);
         let fewer = u64::from(owner.waiting.saturating_sub(other.waiting));
         self.may_move_to_shorter_queue(color.queued_ns, owner, steal_ns)
-            && color.queued_ns / COST_PART > steal_ns.saturating_add(color.known_penalty_ns)
+            && self.repays_busy_move(color.queued_ns, steal_ns.saturating_add(color.known_penalty_ns))
             && sooner_ns > color.wait_ns / SHORTER_PART
             && fewer > u64::from(owner.waiting) / SHORTER_PART
             && self.moves_to_its_turn(color, sooner_ns, steal_ns)
