@@ -103,6 +103,7 @@ mod runtime_id;
 mod runtime_ref;
 mod settings;
 mod shared;
+mod shorter_queue;
 mod snapshot;
 mod source;
 mod span;

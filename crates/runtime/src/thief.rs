@@ -1,20 +1,21 @@
-//! Whether a color that would wait goes to a sleeping core, and whether to wake a sleeping core to
+//! Whether a color that would wait goes to another core, and whether to wake a sleeping core to
 //! steal a color that another core has just queued, or to watch that core.
 //!
-//! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing: `steal.rs`. Tested in
-//! `tests/steal.rs`.
+//! The conditions are `vermeil_sched::Stealing`'s. Leaves out stealing (`steal.rs`) and cores that
+//! do not sleep (`shorter_queue.rs`). Tested in `tests/steal.rs`.
 
 use crate::{
     color_meta::{RuntimeHead, RuntimeToken},
+    control_state::RuntimeControl,
     shared::{RuntimeShared, SleepingCore},
     utilization::PERIOD_NS,
 };
 use std::sync::atomic::Ordering;
-use vermeil_sched::{CoreIndex, CoreLoad, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, HandlerIndex, StealCandidate, Stealing, WATCH_NS};
 
 /// The answer of [`RuntimeShared::hand_over`].
 pub(crate) enum HandOver {
-    /// The color has a new core, which sleeps.
+    /// The color has a new core.
     Goes,
     /// The color stays. The sleeping core, if the answer needed a look for such a core, serves the
     /// question whether to wake a thief.
@@ -106,16 +107,22 @@ impl RuntimeShared {
     }
 
     /// Gives `token`, whose color is about to wait on a busy core, to a sleeping core, if that
-    /// pays. `gives_way`: the poster's own color must stay on its core, and the new color would
-    /// hold it up. Costs nothing while no core sleeps.
+    /// pays, or while no core sleeps to a core with less waiting work. `gives_way`: the poster's own
+    /// color must stay on its core, and the new color would hold it up.
     pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> HandOver {
         let color = token.color();
-        if self.settings.stealing != Stealing::Learned
-            || !self.idle.any_asleep()
-            || !color.meta.may_move()
-            || color.is_migrating()
-            || self.control.as_ref().is_some_and(|control| control.unit(color.meta.handler()).is_some())
-        {
+        if self.settings.stealing != Stealing::Learned {
+            return HandOver::Stays(None);
+        }
+        if !self.idle.any_asleep() {
+            // Before all else, because most colors are short.
+            let least_ns = self.moves.steal_ns(Distance::L2);
+            return match self.settings.stealing.repays_busy_move(color.worth_ns(), least_ns) {
+                true => self.move_to_shorter_queue(token),
+                false => HandOver::Stays(None),
+            };
+        }
+        if !self.is_free(color) {
             return HandOver::Stays(None);
         }
         let owner = CoreIndex(color.core());
@@ -128,10 +135,11 @@ impl RuntimeShared {
         if !self.settings.stealing.may_hand_over(color.worth_ns(), &load, self.moves.wake_ns()) {
             return HandOver::Stays(None);
         }
-        let Some(asleep) = self.best_sleeping_core(color, owner) else { return HandOver::Stays(None) };
+        let Some(asleep) = self.best_sleeping_core(color, owner) else {
+            return if sleeps { HandOver::Stays(None) } else { self.move_to_shorter_queue(token) };
+        };
         let SleepingCore { core: idle, distance, seen_ns: now_ns } = asleep;
-        // The color would be the last in the queue.
-        let wait_ns = load.wait_ns(now_ns).saturating_add(load.backlog_ns() / 2);
+        let wait_ns = load.last_wait_ns(now_ns);
         let candidate = StealCandidate { wait_ns, ..self.candidate(color, &load, idle, now_ns) };
         let costs_ns = (self.moves.steal_ns(distance), self.moves.wake_ns());
         let stealing = self.settings.stealing;
@@ -140,10 +148,22 @@ impl RuntimeShared {
         if !goes {
             return HandOver::Stays(Some(asleep));
         }
+        self.give(token, idle, now_ns)
+    }
+
+    /// Whether the scheduler, and no plan or placement, chooses the core of `color`.
+    pub(crate) fn is_free(&self, color: &RuntimeHead) -> bool {
+        let unit = |control: &RuntimeControl| control.unit(color.meta.handler());
+        color.meta.may_move() && !color.is_migrating() && self.control.as_ref().and_then(unit).is_none()
+    }
+
+    /// Gives `token`, which is not queued yet, to core `to`.
+    pub(crate) fn give(&self, token: &RuntimeToken, to: CoreIndex, now_ns: u64) -> HandOver {
+        let color = token.color();
         self.notes_that_moves(color);
-        self.note_moved(color, idle, now_ns);
+        self.note_moved(color, to, now_ns);
         self.count_move(color.meta.handler());
-        token.move_to(idle.0);
+        token.move_to(to.0);
         HandOver::Goes
     }
 
@@ -155,7 +175,7 @@ impl RuntimeShared {
         }
     }
 
-    /// Gives a token with one entry to a sleeping core if that pays, and makes the color ready.
+    /// Gives a token with one entry to another core if that pays, and makes the color ready.
     pub(crate) fn hand_over_or_schedule(&self, token: RuntimeToken) {
         let asleep = match self.hand_over(&token, false) {
             HandOver::Goes => None,

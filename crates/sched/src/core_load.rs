@@ -36,6 +36,11 @@ impl CoreLoad {
         self.remaining_ns(now_ns).saturating_add(self.backlog_ns() / 2)
     }
 
+    /// As [`wait_ns`](Self::wait_ns), of a color that is about to be the last in the queue.
+    pub fn last_wait_ns(&self, now_ns: u64) -> u64 {
+        self.remaining_ns(now_ns).saturating_add(self.backlog_ns())
+    }
+
     /// Time for which the waiting colors are expected to keep the core busy.
     pub fn backlog_ns(&self) -> u64 {
         self.activation_ns.saturating_mul(u64::from(self.waiting))
@@ -70,6 +75,7 @@ mod tests {
         };
         assert_eq!(load.wait_ns(1_100), 400 + 1_000);
         assert_eq!(load.wait_ns(21_000), 20_000 + 1_000);
+        assert_eq!(load.last_wait_ns(1_100), 400 + 2_000);
         assert_eq!(CoreLoad { running_since_ns: None, ..load }.wait_ns(21_000), 1_000);
     }
 }

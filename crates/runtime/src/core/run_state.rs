@@ -12,7 +12,7 @@ use std::{
     cell::{Cell, RefCell},
     sync::Arc,
 };
-use vermeil_sched::{FixedPace, HandlerIndex, LifoSlotRule};
+use vermeil_sched::{AskOrder, FixedPace, HandlerIndex, LifoSlotRule};
 
 /// Ready answers that the waits of an event give before the event must let other colors run
 /// (`budget.rs`): the same limit as in tokio.
@@ -40,6 +40,8 @@ pub(crate) struct RunState {
     pub(crate) hop: RefCell<Option<Color>>,
     /// The colors that the running batch has woken here and that may run next.
     pub(crate) lifo_slot_rule: Cell<LifoSlotRule>,
+    /// The other cores to ask for their load.
+    pub(crate) ask_order: Cell<AskOrder>,
     /// A task has noticed that this turn has lasted long enough.
     pub(super) expired: Cell<bool>,
     /// A task of the running color lets other colors run before the task continues.

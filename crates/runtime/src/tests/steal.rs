@@ -33,6 +33,10 @@ fn steals(handle: &Handle) -> u64 {
     handle.snapshot().cores.iter().map(|core| core.steals).sum()
 }
 
+fn moves(handle: &Handle) -> u64 {
+    handle.snapshot().cores.iter().map(|core| core.moves).sum()
+}
+
 /// An event on core 0 posts all work, so the other cores must steal.
 #[test]
 fn stolen_colors_run_each_event_once_in_order() {
@@ -241,7 +245,6 @@ fn work_of_pinned_color_goes_to_sleeping_core() {
     let handle = runtime.handle();
     let pinned = handle.color_on(CoreIndex(0));
     let work = handle.handler(Spec::new("work").cost(Duration::from_millis(1)).penalty(1), |()| ());
-    let moves = |handle: &Handle| handle.snapshot().cores.iter().map(|core| core.moves).sum::<u64>();
     // The other core may be awake at a post.
     eventually("the sleeping core gets the work before a search", || {
         let (maker, before) = (handle.clone(), moves(&handle));
@@ -251,6 +254,41 @@ fn work_of_pinned_color_goes_to_sleeping_core() {
         });
         made.wait() == Ok(true)
     });
+    runtime.shutdown(PATIENCE);
+}
+
+/// No core sleeps, so no core searches. The core that queues many long colors gives some of them to
+/// the other cores, which have little to do.
+#[test]
+fn burst_spreads_over_busy_cores() {
+    let runtime = runtime(Policy::Adaptive);
+    let handle = runtime.handle();
+    let over = Arc::new(AtomicBool::new(false));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let busy = [1, 2].map(|core| {
+        let (over, begun) = (over.clone(), begun.clone());
+        handle.spawn_on(&handle.color_on(CoreIndex(core)), async move {
+            begun.fetch_add(1, Ordering::Release);
+            while !over.load(Ordering::Acquire) {
+                crate::yield_now().await;
+            }
+        })
+    });
+    eventually("the other cores are busy", || begun.load(Ordering::Acquire) == 2);
+    let spec = Spec::new("work").cost(Duration::from_micros(200)).penalty(1);
+    let work = handle.handler(spec, |()| spin(Duration::from_micros(200)));
+    let pinned = handle.color_on(CoreIndex(0));
+    // The first rounds teach the core how long its colors take.
+    eventually("the core gives colors away", || {
+        let (maker, before) = (handle.clone(), moves(&handle));
+        let made = handle.spawn_on(&pinned, async move {
+            (0..20).for_each(|_| work.post(&maker.color(), ()).expect("below the bound"));
+            moves(&maker) > before
+        });
+        made.wait() == Ok(true)
+    });
+    over.store(true, Ordering::Release);
+    busy.into_iter().for_each(|task| task.wait().expect("ends"));
     runtime.shutdown(PATIENCE);
 }
 

@@ -7,7 +7,9 @@ use std::cell::Cell;
 
 use super::colors::NONE;
 use crate::results::CoreCounts;
-use vermeil_sched::{CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Sampler, Turn};
+use vermeil_sched::{
+    AskOrder, CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Sampler, Turn,
+};
 
 /// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +155,8 @@ pub(crate) struct SimCore {
     pub(crate) pace: SimPace,
     pub(crate) queue: SimReadyQueue,
     pub(crate) slot: SimLifoSlot,
+    /// The other cores to ask for their load.
+    pub(crate) ask_order: AskOrder,
     pub(crate) hint: SimHint,
     pub(crate) idleness: SimIdleness,
     pub(crate) faults: SimCoreFaults,
@@ -185,6 +189,7 @@ impl SimCore {
             },
             queue: SimReadyQueue { ready, entries: 0, waiting_events: 0 },
             slot: SimLifoSlot::default(),
+            ask_order: AskOrder::default(),
             hint: SimHint::default(),
             idleness: SimIdleness::default(),
             faults: SimCoreFaults { speed_percent, paused_until_ns: 0, is_gone: false },

@@ -17,7 +17,7 @@ impl<W: Watch> World<W> {
         // Kept, the color would hold up a running color that cannot leave this core.
         if let Some(core) = poster
             && self.gives_way(core, color, *at_ns)
-            && self.offer(color, by, *at_ns)
+            && self.offer(color, by, at_ns)
         {
             return self.push_token(color, by, at_ns);
         }

@@ -180,14 +180,14 @@ impl<W: Watch> World<W> {
             return;
         }
         self.settle(color);
-        self.offer(color, by, *at_ns);
+        self.offer(color, by, at_ns);
         let target = self.queue_token(color, by, at_ns);
         self.tell_someone(color, target, by, at_ns);
     }
 
-    /// Gives a color that is about to wait on a busy core to a sleeping core, if that pays. Returns
-    /// whether the color has a new core.
-    pub(super) fn offer(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) -> bool {
+    /// Gives a color that is about to wait on a busy core to a sleeping core, or if no core sleeps
+    /// to a core with less waiting work, if that pays. Returns whether the color has a new core.
+    pub(super) fn offer(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> bool {
         let offered = self.colors.color(color);
         let owner = offered.core;
         if self.thieves.stealing != Stealing::Learned
@@ -201,24 +201,62 @@ impl<W: Watch> World<W> {
         if sleeps && !self.given.machine.layout().is_slow(owner) {
             return false;
         }
-        let Some(idle) = self.best_asleep(owner, color) else { return false };
+        let Some(idle) = self.best_asleep(owner, color) else {
+            return !sleeps && self.offer_to_busy_core(color, by, at_ns);
+        };
+        let at_ns = *at_ns;
         let load = self.core_load_of(owner, at_ns);
         let distance = self.given.machine.layout().distance(owner, idle);
-        // The color would be the last in the queue.
-        let wait_ns = load.wait_ns(at_ns) + load.backlog_ns() / 2;
-        let candidate = self.candidate(color, wait_ns, idle, at_ns);
+        let candidate = self.candidate(color, load.last_wait_ns(at_ns), idle, at_ns);
         let gives_way = by == Some(owner) && self.gives_way(owner, color, at_ns);
         let costs_ns = (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
         let stealing = self.thieves.stealing;
         let goes = stealing.hurries(&candidate, costs_ns)
             || !sleeps && stealing.hands_over(&candidate, &load, gives_way, costs_ns);
         if goes {
-            let given = self.colors.color_mut(color);
-            given.core = idle;
-            given.moved_ns = Some(at_ns);
-            self.note_moved(color, owner, idle);
+            self.give(color, idle, at_ns);
         }
         goes
+    }
+
+    /// Gives a color that is about to wait to a core with less waiting work, if that pays. The
+    /// color's core asks one other core if it queues the color itself, and pays for the look at the
+    /// other core's hint.
+    fn offer_to_busy_core(&mut self, color: u32, by: Option<CoreIndex>, at_ns: &mut u64) -> bool {
+        let (owner, queued_ns) = (self.colors.color(color).core, self.colors.color(color).worth_ns);
+        if by.is_some_and(|by| by != owner) {
+            return false;
+        }
+        let layout = self.given.machine.layout();
+        let order = &mut self.cores[owner.0 as usize].ask_order;
+        let Some(other) = order.next(layout.neighbours(owner)) else { return false };
+        let distance = layout.distance(owner, other);
+        let steal_ns = self.placing.learned.usual_steal_ns(distance);
+        let (stealing, load) = (self.thieves.stealing, self.core_load_of(owner, *at_ns));
+        if !stealing.may_move_to_shorter_queue(queued_ns, &load, steal_ns)
+            || !self.may_run(color, other)
+            || !self.cores[other.0 as usize].is_there()
+        {
+            return false;
+        }
+        if let Some(by) = by {
+            *at_ns += self.move_line(by, distance);
+        }
+        let candidate = self.candidate(color, load.last_wait_ns(*at_ns), other, *at_ns);
+        let loads = (&load, &self.core_load_of(other, *at_ns));
+        let goes = stealing.moves_to_shorter_queue(&candidate, loads, *at_ns, steal_ns);
+        if goes {
+            self.give(color, other, *at_ns);
+        }
+        goes
+    }
+
+    /// Moves a color that is about to be queued to another core.
+    fn give(&mut self, color: u32, to: CoreIndex, at_ns: u64) {
+        let given = self.colors.color_mut(color);
+        let owner = std::mem::replace(&mut given.core, to);
+        given.moved_ns = Some(at_ns);
+        self.note_moved(color, owner, to);
     }
 
     /// Whether a core runs a color that must stay there, whose next event would wait behind
@@ -238,7 +276,7 @@ impl<W: Watch> World<W> {
             return self.push_token(color, Some(core), at_ns);
         }
         if self.given.machine.layout().is_slow(core) {
-            self.offer(color, Some(core), *at_ns);
+            self.offer(color, Some(core), at_ns);
         }
         let target = self.queue_token(color, Some(core), at_ns);
         if target != core {
