@@ -1,5 +1,5 @@
-//! The hardware counters on real cores: their description, the exclusion of interrupted runs, and the
-//! use of cache misses in the costs.
+//! The hardware counters on real cores: their description, the exclusion of interrupted runs, and
+//! the use of cache misses in the costs.
 
 use super::{PATIENCE, eventually, four_cores};
 use crate::{

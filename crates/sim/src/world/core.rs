@@ -97,6 +97,8 @@ pub(crate) struct SimReadyQueue {
     pub(crate) entries: usize,
     /// Events of the colors whose tokens wait on this core.
     pub(crate) waiting_events: u64,
+    /// The other cores to ask for their load, when a color would wait long.
+    pub(crate) ask_order: AskOrder,
 }
 
 /// The color that follows the running activation outside of the queue.
@@ -155,8 +157,6 @@ pub(crate) struct SimCore {
     pub(crate) pace: SimPace,
     pub(crate) queue: SimReadyQueue,
     pub(crate) slot: SimLifoSlot,
-    /// The other cores to ask for their load.
-    pub(crate) ask_order: AskOrder,
     pub(crate) hint: SimHint,
     pub(crate) idleness: SimIdleness,
     pub(crate) faults: SimCoreFaults,
@@ -187,9 +187,8 @@ impl SimCore {
                 fixed: FixedPace::default(),
                 expired: false,
             },
-            queue: SimReadyQueue { ready, entries: 0, waiting_events: 0 },
+            queue: SimReadyQueue { ready, entries: 0, waiting_events: 0, ask_order: AskOrder::default() },
             slot: SimLifoSlot::default(),
-            ask_order: AskOrder::default(),
             hint: SimHint::default(),
             idleness: SimIdleness::default(),
             faults: SimCoreFaults { speed_percent, paused_until_ns: 0, is_gone: false },

@@ -228,7 +228,7 @@ impl<W: Watch> World<W> {
             return false;
         }
         let layout = self.given.machine.layout();
-        let order = &mut self.cores[owner.0 as usize].ask_order;
+        let order = &mut self.cores[owner.0 as usize].queue.ask_order;
         let Some(other) = order.next(layout.neighbours(owner)) else { return false };
         let distance = layout.distance(owner, other);
         let steal_ns = self.placing.learned.usual_steal_ns(distance);
