@@ -36,8 +36,8 @@ pub(crate) struct BenchArgs {
     /// Interleaved rounds. Default: the bench's own default.
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
-    /// Of bench serve, accept, app, cgi, php, tail, compression, rates, metrics, tls, load and
-    /// find-max: seconds under load of each run; tenths count. Default: the bench's own default.
+    /// Of bench serve, accept, app, cgi, php, tail, hosts, compression, rates, metrics, tls, load
+    /// and find-max: seconds under load of each run; tenths count. Default: the bench's own default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
@@ -69,8 +69,10 @@ pub(crate) enum BenchName {
     /// The cost of passing a request to PHP, beside nginx and Apache on the same pool.
     Php,
     /// The cost of requests that no cache answers: random hosts and files, beside nginx and
-    /// lighttpd; the cost of loading thousands of hosts.
+    /// lighttpd.
     Tail,
+    /// The cost of loading thousands of hosts from one file or from a file each, beside nginx.
+    Hosts,
     /// The cost of a compressed answer, beside nginx, and the delay of a small request beside large
     /// compressions.
     Compression,
@@ -99,7 +101,7 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
@@ -107,6 +109,7 @@ impl BenchName {
         Self::Php,
         Self::Accept,
         Self::Tail,
+        Self::Hosts,
         Self::Compression,
         Self::Rates,
         Self::Metrics,
@@ -129,6 +132,7 @@ impl BenchName {
             Self::Php => "bench php, smoke",
             Self::Accept => "bench accept, smoke",
             Self::Tail => "bench tail, smoke",
+            Self::Hosts => "bench hosts, smoke",
             Self::Compression => "bench compression, smoke",
             Self::Rates => "bench rates, smoke",
             Self::Metrics => "bench metrics, smoke",

@@ -31,8 +31,14 @@ use crate::{apps, bpf, check, fuzz, numa, packages};
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
 /// The benches of the short run: those of the parts that change most. The others take minutes.
-const SHORT_BENCHES: [BenchName; 5] =
-    [BenchName::Serve, BenchName::Runtime, BenchName::Tail, BenchName::Sim, BenchName::Load];
+const SHORT_BENCHES: [BenchName; 6] = [
+    BenchName::Serve,
+    BenchName::Runtime,
+    BenchName::Tail,
+    BenchName::Hosts,
+    BenchName::Sim,
+    BenchName::Load,
+];
 
 /// The servers of `bench serve` in the short run: ours, a peer and the least possible work.
 const SHORT_SERVERS: [ServedBy; 3] =

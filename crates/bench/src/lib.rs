@@ -6,9 +6,9 @@
 //! ([`markdown`]), mostly by one [`report`]. Each bench has a smoke size that asserts nothing about
 //! time; the tests run the smoke size, because an unused bench would stop working:
 //!
-//! - [`serve`]: the web server; [`tls`]: HTTPS; [`tail`]: many hosts and files; [`compression`]:
-//!   compressed answers; [`metrics`]: a monitor that reads; [`overload`]: more load than can be
-//!   served;
+//! - [`serve`]: the web server; [`tls`]: HTTPS; [`tail`]: many hosts and files; [`tail::loading`]:
+//!   the start with many hosts; [`compression`]: compressed answers; [`metrics`]: a monitor that
+//!   reads; [`overload`]: more load than can be served;
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;

@@ -1,13 +1,13 @@
 //! The bench of the long tail: requests that no cache answers, because each is for another host or
 //! another file than the last requests.
 //!
-//! Each server runs on one cpu. The bench measures three parts: the start with more and more hosts
-//! (`loading`); one small page of a random host out of thousands; a random file out of hundreds of
-//! thousands, all files alike or some far more popular than others (`site`). Every random part has
-//! the same sequence of requests for every server, a warm-up that is not counted, and a short run
-//! at its end that counts system calls. `servers` has the configurations, `report` the tables.
+//! Each server runs on one cpu. The bench measures two parts: one small page of a random host out
+//! of thousands; a random file out of hundreds of thousands, all files alike or some far more
+//! popular than others (`site`). Each part has the same sequence of requests for every server, a
+//! warm-up that is not counted, and a short run at its end that counts system calls. `servers` has
+//! the configurations, `report` the tables. [`loading`] is a bench of its own.
 
-mod loading;
+pub mod loading;
 mod report;
 mod servers;
 mod site;
@@ -45,7 +45,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 /// processes are stopped.
 pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let servers = TailServer::here(options.size)?;
-    let (mut points, mut loading_points) = (Points::default(), Points::default());
+    let mut points = Points::default();
     let mut made: Option<(TailTree, TailSite)> = None;
     for work in TailWork::ALL {
         if work.overlay && !rustix::process::geteuid().is_root() {
@@ -71,8 +71,7 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
         }
         made = Some((work.tree, site));
     }
-    loading::run(options, stop, &mut loading_points)?;
-    Ok(report::report(options, &points, &loading_points))
+    Ok(report::tail(options, &points))
 }
 
 /// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
@@ -82,7 +81,7 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
-    let metrics = ["cpu_us", "memory_mb", "load_ms", "first_us", "last_us"];
+    let metrics = ["cpu_us", "memory_mb"];
     report.check(&metrics.map(|metric| (TailServer::Vermeil.name(), metric)))?;
     Ok(report)
 }

@@ -8,7 +8,7 @@ use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
     BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, metrics,
-    overload, php, rates, sim, tail, tls,
+    overload, php, rates, sim, tail, tail::loading, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -39,6 +39,9 @@ impl Plain {
             BenchName::Cgi => (cgi::ROUNDS, cgi::DURATION, cgi::run, |o, s| cgi::smoke(o, s).map(Some)),
             BenchName::Php => (php::ROUNDS, php::DURATION, php::run, |o, s| php::smoke(o, s).map(Some)),
             BenchName::Tail => (tail::ROUNDS, tail::DURATION, tail::run, |o, s| tail::smoke(o, s).map(Some)),
+            BenchName::Hosts => {
+                (loading::ROUNDS, loading::DURATION, loading::run, |o, s| loading::smoke(o, s).map(Some))
+            }
             BenchName::Compression => {
                 (compression::ROUNDS, compression::DURATION, compression::run, |o, s| {
                     compression::smoke(o, s).map(Some)

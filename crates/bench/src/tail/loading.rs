@@ -1,4 +1,4 @@
-//! The cost of loading thousands of hosts, and the cost of finding a host.
+//! The bench of hosts: the cost of loading thousands of hosts, and the cost of finding a host.
 //!
 //! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The hosts
 //! are in one file, or each host is in a file of its own, as a hoster keeps them. The bench
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::CONNECTIONS;
 use super::servers::{ConfigFiles, HostConfig, TailServer, host_command};
+use super::{CONNECTIONS, report};
 use crate::machine::BenchCpus;
 use crate::measure::{CpuTime, memory_of_group};
 use crate::network::BenchNetwork;
@@ -20,6 +20,7 @@ use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
 use crate::points::{PointKey, Points};
 use crate::probe::{self, ProbeTarget};
+use crate::report::BenchReport;
 use crate::size::BenchSize;
 use crate::stop::StopFlag;
 use crate::wrk::{Wrk, WrkLoad};
@@ -28,16 +29,23 @@ use crate::{BenchError, BenchResult};
 /// The numbers of hosts in a full run: one site, a small hoster's machine, and a large hoster's
 /// machine.
 const COUNTS: [usize; 3] = [1, 10_000, 100_000];
-/// Longest time under load of each measured request: both are for a single page in memory.
-const DURATION_MAX: Duration = Duration::from_secs(1);
+/// Rounds of a full run by default.
+pub const ROUNDS: usize = 5;
+/// Time under load of each measured request: both are for a single page in memory.
+pub const DURATION: Duration = Duration::from_secs(1);
 /// Folders of sites, each with one page. Hosts share the folders in turn, because a folder for each
 /// host would not change the cost of loading a host.
 const FOLDERS: usize = 100;
 /// Bytes of the page.
 const PAGE_BYTES: usize = 1024;
 
-/// Measures all numbers of hosts.
-pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) -> BenchResult<()> {
+/// Runs the bench.
+///
+/// # Errors
+/// A server does not start or answers wrongly, or the run is interrupted. In every case all started
+/// processes are stopped.
+pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let mut points = Points::default();
     let counts = if options.size == BenchSize::Full { &COUNTS[..] } else { &[1, 200] };
     let servers = TailServer::here(options.size)?.into_iter().filter(|server| server.loads_hosts());
     let servers: Vec<_> = servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
@@ -48,11 +56,23 @@ pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) 
             order.rotate_left(round % servers.len());
             for server in order {
                 stop.check()?;
-                sample(options, server, &sites, stop, points)?;
+                sample(options, server, &sites, stop, &mut points)?;
             }
         }
     }
-    Ok(())
+    Ok(report::hosts(options, &points))
+}
+
+/// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
+/// about time.
+///
+/// # Errors
+/// As for [`run()`], and when a number is missing or impossible.
+pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
+    let report = run(options, stop)?;
+    let metrics = ["load_ms", "memory_mb", "first_us", "last_us"];
+    report.check(&metrics.map(|metric| (TailServer::Vermeil.name(), metric)))?;
+    Ok(report)
 }
 
 /// Hosts with their folders.
@@ -127,7 +147,7 @@ fn sample(
     push("load_ms", "ms", load_ms);
     push("memory_mb", "MB", memory_of_group(process.group())? as f64 / 1e6);
     let wrk = Wrk::new(sites.state(), cpus.client)?;
-    let load = WrkLoad { connections: CONNECTIONS, duration: options.duration.min(DURATION_MAX) };
+    let load = WrkLoad { connections: CONNECTIONS, duration: options.duration };
     for (metric, host) in [("first_us", 0), ("last_us", last)] {
         fetch(host)?;
         let before = CpuTime::of_group(process.group())?;

@@ -15,33 +15,47 @@ random file of 4 KB in folders of 100 files; *zipf* is the same with popular fil
 a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
 per request, after a warm-up of the same length. *× nginx* is the median of the ratios of the rounds. *Calls* are the system calls of a request \
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
-receiving and sending take no calls of their own. *Memory* counts shared pages once. In the second table, *loaded* is \
-the time from the start of the process until the answer to a request for the last host of the configuration, and \
-*memory* is the memory at that moment. The hosts are in one file, or in *a file each*, which a pattern includes; the \
-files are in memory. *First* and *last* are the cpu time of a request for a small file of the first \
-and of the last host of the file.
+receiving and sending take no calls of their own. *Memory* counts shared pages once.
 
 **What it does not show.** A server that reads its files from a disk, because all folders are in memory.";
 
-/// The finished bench.
-pub(super) fn report(options: &BenchOptions, points: &Points, loading: &Points) -> BenchReport {
+const HOW_TO_READ_HOSTS: &str = "\
+**How to read it.** *Loaded* is \
+the time from the start of the process until the answer to a request for the last host of the configuration, and \
+*memory* is the memory at that moment. The hosts are in one file, or in *a file each*, which a pattern includes; the \
+files are in memory. *First* and *last* are the cpu time of a request for a small file of the first and of the last \
+host of the configuration.
+
+**What it does not show.** Hosts with certificates, routes or logs of their own.";
+
+/// The finished bench of requests that no cache answers.
+pub(super) fn tail(options: &BenchOptions, points: &Points) -> BenchReport {
+    BenchReport::new("tail", "requests that no cache answers", &options.repository, parameters(options))
+        .with_points(points)
+        .with_table(table(points))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+/// The finished bench of hosts.
+pub(super) fn hosts(options: &BenchOptions, points: &Points) -> BenchReport {
+    BenchReport::new("hosts", "loading thousands of hosts", &options.repository, parameters(options))
+        .with_points(points)
+        .with_table(loading_table(points))
+        .with_how_to_read(HOW_TO_READ_HOSTS)
+}
+
+fn parameters(options: &BenchOptions) -> Vec<(&'static str, String)> {
     let version = |program, flag| find_program(program).and_then(|path| machine::version(&path, flag));
     let nginx = version("nginx", "-v").unwrap_or_default().replace("nginx version: ", "");
     let lighttpd = version("lighttpd", "-v").unwrap_or_default();
     let lighttpd = lighttpd.split_whitespace().next().unwrap_or_default().to_owned();
     let size = options.size.note();
-    let parameters = vec![
+    vec![
         ("versions", format!("{nginx} {lighttpd}").trim().to_owned()),
         ("load", format!("wrk, {CONNECTIONS} keep-alive connections, {:?} a run{size}", options.duration)),
         ("rounds", format!("{}, interleaved", options.rounds)),
         ("cpus", "the server on one, the load on the other".into()),
-    ];
-    BenchReport::new("tail", "requests that no cache answers", &options.repository, parameters)
-        .with_points(points)
-        .with_points(loading)
-        .with_table(table(points))
-        .with_table(loading_table(loading))
-        .with_how_to_read(HOW_TO_READ)
+    ]
 }
 
 fn table(points: &Points) -> CellTable {
