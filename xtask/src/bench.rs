@@ -37,7 +37,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     rounds: Option<usize>,
     /// Of bench serve, accept, app, cgi, php, tail, hosts, compression, rates, metrics, tls, load
-    /// and find-max: seconds under load of each run; tenths count. Default: the bench's own default.
+    /// and find-max: seconds under load of each run. Tenths count. Default: the bench's own
+    /// default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.

@@ -1,6 +1,6 @@
 //! The bench of metrics: the cost of a request while a monitor reads the metrics every second.
 //!
-//! Each round starts the server once and loads it in parts. In every second part a monitor reads
+//! Each round starts the server once and loads the server in parts. In every second part a monitor reads
 //! the metrics too; one start serves both, because two starts of a server differ more than the
 //! metrics cost. The load asks for one file, of one host or of a thousand hosts, because the
 //! counts of hosts are the largest part of an answer.
@@ -43,6 +43,8 @@ const CONNECTIONS: usize = 64;
 const FILE: (&str, usize) = ("1k.html", 1024);
 /// The most that the metrics may cost, relative to the same request without a monitor.
 const GOAL: f64 = 1.01;
+/// Reads of the idle server whose cpu time is measured.
+const IDLE_READS: u32 = 5;
 /// The path of the metrics.
 const METRICS: &str = "/metrics";
 
@@ -56,7 +58,9 @@ const HOW_TO_READ: &str = "\
 **How to read it.** The load asks for a file in memory of each host in turn. In the rows with *read*, a monitor asks for \
 the metrics at the beginning and after each second; the other rows are the same process without the monitor. *Cpu* is the \
 cpu time of all threads of the server per request of the load, so it includes the answers to the monitor. *× unread* \
-divides the two rows of a round, which take turns; its spread is over the rounds.
+divides the two rows of a round, which take turns; its spread is over the rounds. *A read* is the cpu time of the server \
+for one answer to the monitor, without other load: divided by the seconds between two reads, it is the monitor's share of \
+a core.
 
 **What it does not show.** The cost of counting itself, because a server always counts.";
 
@@ -147,6 +151,10 @@ impl MetricsBench<'_> {
             push(place, "cpu_us", "us", cpu_us);
         }
         push(1, "reads", "reads", f64::from(reads));
+        let before = CpuTime::of_group(process.group())?;
+        (0..IDLE_READS).try_for_each(|_| read(address))?;
+        let spent = (CpuTime::of_group(process.group())? - before).run;
+        push(1, "read_us", "us", spent.as_secs_f64() * 1e6 / f64::from(IDLE_READS));
         process.stop()
     }
 
@@ -174,16 +182,9 @@ fn while_read<T>(address: SocketAddr, load: impl FnOnce() -> BenchResult<T>) -> 
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let monitor = scope.spawn(|| {
-            let target = ProbeTarget { host: Some(host_name(0)), ..ProbeTarget::to(METRICS) };
             let mut reads = 0;
             while !ended.load(Ordering::Acquire) {
-                let answer = probe::fetch(address, &target).map_err(BenchError::thing("read", METRICS))?;
-                if answer.status != 200 {
-                    return Err(BenchError::peer(
-                        "vermeil",
-                        format!("status {} for {METRICS}", answer.status),
-                    ));
-                }
+                read(address)?;
                 reads += 1;
                 thread::park_timeout(READ_EACH);
             }
@@ -195,6 +196,16 @@ fn while_read<T>(address: SocketAddr, load: impl FnOnce() -> BenchResult<T>) -> 
         let reads = monitor.join().expect("the monitor does not panic")?;
         Ok((outcome?, reads))
     })
+}
+
+/// Reads the metrics once.
+fn read(address: SocketAddr) -> BenchResult<()> {
+    let target = ProbeTarget { host: Some(host_name(0)), ..ProbeTarget::to(METRICS) };
+    let answer = probe::fetch(address, &target).map_err(BenchError::thing("read", METRICS))?;
+    match answer.status {
+        200 => Ok(()),
+        status => Err(BenchError::peer("vermeil", format!("status {status} for {METRICS}"))),
+    }
 }
 
 fn host_name(number: usize) -> String {
@@ -243,7 +254,7 @@ fn report(options: &BenchOptions, points: &Points) -> BenchReport {
 }
 
 fn table(points: &Points) -> CellTable {
-    let head = ["hosts", "server", "cpu µs", "low – high", "× unread", "low – high", "reads a round"];
+    let head = ["hosts", "server", "cpu µs", "low – high", "× unread", "low – high", "a read, µs"];
     let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let read = variant == VARIANTS[1];
@@ -256,7 +267,7 @@ fn table(points: &Points) -> CellTable {
             points.spread(program, variant, "cpu_us"),
             text(|ratio| format!("{:.3}", ratio.median)),
             text(|ratio| format!("{:.3} – {:.3}", ratio.low, ratio.high)),
-            points.median(program, variant, "reads"),
+            points.median(program, variant, "read_us"),
         ]);
     }
     table

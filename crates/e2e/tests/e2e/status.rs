@@ -67,7 +67,7 @@ fn status_counts_connections_and_requests(io: Io) {
         instance["cores"].as_array().unwrap().iter().map(|core| core[field].as_u64().unwrap()).sum()
     };
     assert_eq!((sum("requests"), sum("connections")), (19, 3));
-    // A core that the machine holds up sends its connections away.
+    // A core sends connections away while the machine holds the core up.
     assert!(sum("accepted") == 4 && sum("sent_away") <= 3, "{instance}");
     assert!((1..=3).contains(&sum("sampled")) && sum("sampled_here") <= sum("sampled"), "{instance}");
     assert!(sum("looked_up") >= 2 && sum("looked_up") < 18, "most were hits: {instance}");

@@ -262,7 +262,7 @@ fn client_that_has_sent_all_gets_its_answer(io: Io) {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // The answer has chunks if the server sees it before the end of the program.
+    // The answer has chunks if the server sees the text before the end of the program.
     assert!(answer.contains(&format!("unix:|unix:{}|80", path.display())), "{answer}");
     server.stops_clean();
 }
