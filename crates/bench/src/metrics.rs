@@ -1,8 +1,8 @@
 //! The bench of metrics: the cost of a request while a monitor reads the metrics every second.
 //!
-//! Each round starts the server once and loads the server in parts. In every second part a monitor reads
-//! the metrics too; one start serves both, because two starts of a server differ more than the
-//! metrics cost. The load asks for one file, of one host or of a thousand hosts, because the
+//! Each round starts the server once and loads the server in parts. In every second part a monitor
+//! reads the metrics too; a single start serves both, because two starts differ more than the
+//! metrics cost. The load asks for a file, of a single host or of a thousand hosts, because the
 //! counts of hosts are the largest part of an answer.
 
 use std::fmt::Write as _;
@@ -37,9 +37,9 @@ pub const DURATION: Duration = Duration::from_secs(4);
 const SLICES: usize = 2;
 /// The pause between two reads. Prometheus reads once in a minute by default.
 const READ_EACH: Duration = Duration::from_secs(1);
-/// Connections with one request in flight each, the same number as in the benches of servers.
+/// Connections with a request in flight each, the same number as in the benches of servers.
 const CONNECTIONS: usize = 64;
-/// The file of every request, and its size.
+/// The file of every request, and the size.
 const FILE: (&str, usize) = ("1k.html", 1024);
 /// The most that the metrics may cost, relative to the same request without a monitor.
 const GOAL: f64 = 1.01;
@@ -57,9 +57,9 @@ const VARIANTS: [&str; 2] = ["vermeil", "vermeil, read"];
 const HOW_TO_READ: &str = "\
 **How to read it.** The load asks for a file in memory of each host in turn. In the rows with *read*, a monitor asks for \
 the metrics at the beginning and after each second; the other rows are the same process without the monitor. *Cpu* is the \
-cpu time of all threads of the server per request of the load, so it includes the answers to the monitor. *× unread* \
-divides the two rows of a round, which take turns; its spread is over the rounds. *A read* is the cpu time of the server \
-for one answer to the monitor, without other load: divided by the seconds between two reads, it is the monitor's share of \
+cpu time of all threads of the server per request of the load, with the answers to the monitor. *× unread* \
+divides the two rows of a round, which take turns; the spread is over the rounds. *A read* is the cpu time of the server \
+for an answer to the monitor, without other load: divided by the seconds between two reads, the number is the monitor's share of \
 a core.
 
 **What it does not show.** The cost of counting itself, because a server always counts.";
@@ -101,7 +101,7 @@ struct MetricsBench<'a> {
 }
 
 impl MetricsBench<'_> {
-    /// One start of the server, and its load without and with a monitor.
+    /// A start of the server, and the load without and with a monitor.
     fn sample(&self, hosts: usize, round: usize, points: &mut Points) -> BenchResult<()> {
         self.stop.check()?;
         let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);

@@ -1,11 +1,11 @@
 //! The bench of the long tail: requests that no cache answers, because each is for another host or
 //! another file than the last requests.
 //!
-//! Each server runs on one cpu. The bench measures two parts: one small page of a random host out
+//! Each server runs on one cpu. The bench measures two parts: a small page of a random host out
 //! of thousands; a random file out of hundreds of thousands, all files alike or some far more
 //! popular than others (`site`). Each part has the same sequence of requests for every server, a
 //! warm-up that is not counted, and a short run at its end that counts system calls. `servers` has
-//! the configurations, `report` the tables. [`loading`] is a bench of its own.
+//! the configurations, `report` the tables. [`loading`] is a separate bench.
 
 pub mod loading;
 mod report;

@@ -48,7 +48,7 @@ pub(crate) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, S
     doubts
 }
 
-/// The pages of errors of a host that are missing, one line each.
+/// The pages of errors of a host that are missing, a line each.
 pub(crate) fn missing_error_pages(root: &FilePath, rules: &Rules) -> Vec<String> {
     let of_routes = rules.routes.iter().filter_map(|route| route.answers.as_ref());
     let pages = iter::once(&rules.answers).chain(of_routes).flat_map(|answers| &answers.error_pages);

@@ -1,7 +1,7 @@
 //! Whether a color that would wait on its core goes to a busy core with less waiting work.
 //!
 //! The condition is `vermeil_sched::Stealing::moves_to_shorter_queue`'s. The color's own core asks,
-//! when it queues the color, and reads the load of one other core, without a lock. Colors with
+//! when queueing the color, and reads the load of another core, without a lock. Colors with
 //! little work cost only a look at the core's own load. Leaves out sleeping cores (`thief.rs`).
 //! Tested in `tests/steal.rs`.
 

@@ -175,7 +175,7 @@ impl RuntimeShared {
         }
     }
 
-    /// Gives a token with one entry to another core if that pays, and makes the color ready.
+    /// Gives a token with a single entry to another core if that pays, and makes the color ready.
     pub(crate) fn hand_over_or_schedule(&self, token: RuntimeToken) {
         let asleep = match self.hand_over(&token, false) {
             HandOver::Goes => None,

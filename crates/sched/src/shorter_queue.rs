@@ -1,10 +1,10 @@
 //! When a color that is about to wait goes to a busy core with less waiting work.
 //!
-//! If no core sleeps, no core searches, so a burst that comes to one core would wait there until
-//! other cores run out of work. A core that queues a color on itself asks one other core for its
+//! If no core sleeps, no core searches, so a burst that comes to a core would wait there until
+//! other cores run out of work. A core that queues a color on itself asks another core for the
 //! load, a different core each time. The shorter of two queues is nearly as good as the shortest of
-//! all queues (Mitzenmacher, 2001), and costs one look. Cores that queue colors elsewhere do not
-//! ask, because these looks cost the simulated workload `web` up to a tenth of its rate. Leaves out
+//! all queues (Mitzenmacher, 2001), and costs a look. Cores that queue colors elsewhere do not
+//! ask, because these looks cost the simulated workload `web` up to a tenth of the rate. Leaves out
 //! sleeping cores ([`Stealing::hands_over`]) and thieves ([`Stealing::pays`]). Tested below.
 
 use crate::{CoreIndex, CoreLoad, StealCandidate, Stealing, steal::PATIENCE};
@@ -16,7 +16,7 @@ const SHORTER_PART: u64 = 4;
 
 /// The part of a color's own time that the move may cost, as a divisor, because no core is idle, so
 /// the time of the move is lost to other colors. With the whole of the color's time, the simulated
-/// workload `web` loses 2 % of its rate on a hybrid machine.
+/// workload `web` loses 2 % of the rate on a hybrid machine.
 const COST_PART: u64 = 8;
 
 /// The order in which a core asks other cores for their load.

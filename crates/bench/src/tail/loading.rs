@@ -1,7 +1,7 @@
 //! The bench of hosts: the cost of loading thousands of hosts, and the cost of finding a host.
 //!
 //! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The hosts
-//! are in one file, or each host is in a file of its own, as a hoster keeps them. The bench
+//! are in a single file, or each host is in a separate file, as hosters do. The bench
 //! measures the time until the first answer, the memory at that time, and the cpu time of a request
 //! to the first and to the last host of the file.
 

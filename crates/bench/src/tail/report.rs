@@ -22,7 +22,7 @@ receiving and sending take no calls of their own. *Memory* counts shared pages o
 const HOW_TO_READ_HOSTS: &str = "\
 **How to read it.** *Loaded* is \
 the time from the start of the process until the answer to a request for the last host of the configuration, and \
-*memory* is the memory at that moment. The hosts are in one file, or in *a file each*, which a pattern includes; the \
+*memory* is the memory at that moment. The hosts are in a single file, or in *a file each*, which a pattern includes; the \
 files are in memory. *First* and *last* are the cpu time of a request for a small file of the first and of the last \
 host of the configuration.
 

@@ -69,7 +69,7 @@ impl TailServer {
 /// The files of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConfigFiles {
-    /// One file with all hosts.
+    /// A file with all hosts.
     One,
     /// A file for each host, included by a pattern.
     EachHost,
@@ -135,7 +135,7 @@ mimetype.assign = ( \".html\" => \"text/html\" )
     Ok(command)
 }
 
-/// `command` with mounts of its own, where the folder of `site` is on overlayfs, like the files of
+/// `command` with private mounts, where the folder of `site` is on overlayfs, like the files of
 /// most containers.
 pub(super) fn on_overlay(command: &Command, site: &TailSite) -> BenchResult<Command> {
     // A mount for reading needs two folders.

@@ -6,7 +6,7 @@ use super::super::values::Size;
 use super::*;
 use std::fmt::Write as _;
 
-/// The messages, one for each wrong value.
+/// The messages for the wrong values.
 const MESSAGES: &str = include_str!("every_key.txt");
 
 #[test]
