@@ -4,15 +4,29 @@
 //! only, and `vermeil check` reads all. The others show at their first use.
 
 use std::sync::Arc;
-use vermeil_routing::hosts::Hosts;
+use vermeil_routing::hosts::{HostId, Hosts};
 use vermeil_tls::{CertificateError, HostTls};
 
 /// Hosts whose certificates are read at the start and at a reload. Reading a certificate takes
 /// about 100 µs, so this takes a tenth of a second.
 const AT_START: usize = 1000;
 
+/// A host whose certificates cannot be used, and the reason.
+pub(crate) type UnusableCertificate = (HostId, String);
+
 /// The reasons why certificates of the first hosts cannot be used, a line each.
-pub fn of_first(hosts: &Hosts, check: impl Fn(&HostTls) -> Result<(), CertificateError>) -> Vec<String> {
+pub fn troubles_of_first(
+    hosts: &Hosts,
+    check: impl Fn(&HostTls) -> Result<(), CertificateError>,
+) -> Vec<String> {
+    of_first(hosts, check).into_iter().map(|(_, why)| why).collect()
+}
+
+/// The same, with the hosts.
+pub(crate) fn of_first(
+    hosts: &Hosts,
+    check: impl Fn(&HostTls) -> Result<(), CertificateError>,
+) -> Vec<UnusableCertificate> {
     troubles(hosts.all_certificates().take(AT_START), check)
 }
 
@@ -20,14 +34,16 @@ pub fn of_first(hosts: &Hosts, check: impl Fn(&HostTls) -> Result<(), Certificat
 pub(crate) fn of_others(
     hosts: &Hosts,
     check: impl Fn(&HostTls) -> Result<(), CertificateError>,
-) -> Vec<String> {
+) -> Vec<UnusableCertificate> {
     troubles(hosts.all_certificates().skip(AT_START), check)
 }
 
 fn troubles<'h>(
-    hosts: impl Iterator<Item = &'h Arc<HostTls>>,
+    hosts: impl Iterator<Item = (HostId, &'h Arc<HostTls>)>,
     check: impl Fn(&HostTls) -> Result<(), CertificateError>,
-) -> Vec<String> {
-    let said = |host: &Arc<HostTls>| check(host).err().map(|error| format!("cannot serve HTTPS: {error}"));
+) -> Vec<UnusableCertificate> {
+    let said = |(id, host): (HostId, &Arc<HostTls>)| {
+        check(host).err().map(|error| (id, format!("cannot serve HTTPS: {error}")))
+    };
     hosts.filter_map(said).collect()
 }

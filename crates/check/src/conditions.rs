@@ -54,10 +54,11 @@ pub(crate) fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) 
     let php = php::look_for(options).err().map(|error| error.to_string());
     let reader = certificate_reader(options);
     let certificates = certificates::of_others(hosts, |host| reader.check(host));
+    let certificates = certificates.into_iter().map(|(id, why)| tell(PlacedKey::Certificate(id), why));
     let all = roots
         .chain(sends)
         .chain(php)
-        .chain(conditions(options))
+        .chain(told_conditions(options, tell))
         .chain(certificates)
         .chain(start::obstacles(options));
     let mut seen = HashSet::new();
@@ -69,6 +70,11 @@ pub(crate) fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) 
 /// line each. `vermeil check` and `vermeil serve` both call this function, so `serve` never refuses
 /// a configuration that `check` accepts.
 pub fn conditions(options: &ServeOptions) -> Vec<String> {
+    told_conditions(options, &|_, why| why)
+}
+
+/// The same, with the places of the keys that `tell` knows.
+fn told_conditions(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> String) -> Vec<String> {
     let log = match &options.log.target {
         LogTarget::File(path) if path.is_dir() => {
             Some(format!("cannot write the access log {}: it is a folder; name a file in it", path.display()))
@@ -86,6 +92,7 @@ pub fn conditions(options: &ServeOptions) -> Vec<String> {
     let rooms = room_troubles(options);
     let reader = certificate_reader(options);
     let certificates = certificates::of_first(&options.hosts, |host| reader.check(host));
+    let certificates = certificates.into_iter().map(|(id, why)| tell(PlacedKey::Certificate(id), why));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
     let user = options.user.as_ref().and_then(|user| privileges::refuse_without_rights(user).err());
     log.into_iter()

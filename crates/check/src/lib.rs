@@ -20,7 +20,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use certificates::of_first as troubles_of_first;
+pub use certificates::troubles_of_first;
 pub use conditions::conditions;
 pub use descriptors::{DescriptorShares, connections_that_fit, raise_descriptor_limit};
 pub use explain::{UnfitUrl, explain};

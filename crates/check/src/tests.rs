@@ -56,6 +56,15 @@ fn missing_root_of_each_host_has_its_place() {
 }
 
 #[test]
+fn missing_certificate_has_its_place() {
+    let secure = "[[listener]]\naddress = \"127.0.0.1:8443\"\ntls = true\n[[host]]\nroot = \"site\"\n";
+    let (_, refusals) = found(&format!("{secure}certificate = \"gone.pem\"\nkey = \"gone.key\"\n"));
+    let begin = "v.toml:6:15: host.certificate: cannot serve HTTPS: cannot read gone.pem: No such file";
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert!(refusals[0].starts_with(begin), "{refusals:?}");
+}
+
+#[test]
 fn redirect_onto_itself_is_warned_of() {
     let host = "[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n[[host.route]]\n";
     let end = "clients never arrive; name another target";

@@ -39,6 +39,7 @@ pub(super) struct HostPlaces {
     /// The start of the host.
     pub(super) at: usize,
     root: Option<Range<usize>>,
+    certificate: Option<Range<usize>>,
     routes: Vec<RoutePlaces>,
 }
 
@@ -55,6 +56,8 @@ struct RoutePlaces {
 pub enum PlacedKey {
     /// The folder of a host.
     Root(HostId),
+    /// The certificates of a host.
+    Certificate(HostId),
     /// A route of a host, by its index.
     Route(HostId, usize),
     /// The prefix of a route.
@@ -76,7 +79,8 @@ impl HostPlaces {
             to: value.to.as_ref().map(|to| to.at.clone()),
         };
         let root = host.root.as_ref().map(|root| root.at.clone());
-        Self { at, root, routes: host.route.iter().map(of).collect() }
+        let certificate = host.certificate.as_ref().map(|certificate| certificate.at.clone());
+        Self { at, root, certificate, routes: host.route.iter().map(of).collect() }
     }
 }
 
@@ -91,6 +95,10 @@ impl ConfigPlaces {
         let (at, name) = match key {
             PlacedKey::Root(id) => {
                 (self.keys.hosts.get(id.index()).and_then(|host| host.root.clone()), "host.root")
+            }
+            PlacedKey::Certificate(id) => {
+                let at = self.keys.hosts.get(id.index()).and_then(|host| host.certificate.clone());
+                (at, "host.certificate")
             }
             PlacedKey::Route(id, number) => (route(id, number).map(|route| route.at.clone()), "host.route"),
             PlacedKey::RoutePrefix(id, number) => {

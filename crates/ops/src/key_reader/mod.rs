@@ -192,7 +192,7 @@ impl KeyFiles {
 }
 
 fn files(hosts: &Hosts) -> HashSet<PathBuf> {
-    hosts.all_certificates().flat_map(|host| host.files()).map(Path::to_owned).collect()
+    hosts.all_certificates().flat_map(|(_, host)| host.files()).map(Path::to_owned).collect()
 }
 
 fn hash_of(text: &ConfigText) -> u64 {

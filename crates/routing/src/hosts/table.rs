@@ -500,9 +500,9 @@ impl Hosts {
         self.secure.certificates.get(&host).is_some_and(|host| host.requires_client)
     }
 
-    /// The certificates of all hosts.
-    pub fn all_certificates(&self) -> impl ExactSizeIterator<Item = &Arc<HostTls>> {
-        self.secure.certificates.values()
+    /// The hosts with certificates.
+    pub fn all_certificates(&self) -> impl ExactSizeIterator<Item = (HostId, &Arc<HostTls>)> {
+        self.secure.certificates.iter().map(|(host, certificates)| (*host, certificates))
     }
 
     /// The port of HTTPS in addresses; `None` for the port that goes without saying.
