@@ -14,7 +14,6 @@ use crate::{
     code::KnownCodes,
     color_meta::ColorMeta,
     control_state::CoreCounting,
-    costs::Learner,
     counters::add,
     home_core::{DetachRequest, HomeCore},
     kind_table::KnownKinds,
@@ -36,7 +35,7 @@ use std::{
 };
 use vermeil_io::{CoreLoadPage, Driver, ObjectKey, ThreadTimes};
 use vermeil_queue::{DriverCore as _, ScopedTls, StealBatch};
-use vermeil_sched::{CoreIndex, STEAL_BATCH_MAX, Turn, TurnStep, TurnView};
+use vermeil_sched::{CoreIndex, Learner, STEAL_BATCH_MAX, Turn, TurnStep, TurnView};
 
 /// The state that only a core's thread accesses.
 pub(crate) struct Core {

@@ -8,7 +8,6 @@ use crate::{
     code::HandlerCodes,
     color_meta::RuntimeHead,
     concurrency_limit::{ConcurrencyLimit, take_permit},
-    costs::PublishedCosts,
     counters::NOBODY,
     error::RegisterError,
     handler_colors::HandlerColors,
@@ -21,7 +20,9 @@ use std::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use vermeil_sched::{BatchWait, Class, ClassIndex, CoreIndex, CostHint, HandlerIndex, Stealing};
+use vermeil_sched::{
+    BatchWait, Class, ClassIndex, CoreIndex, CostHint, HandlerIndex, PublishedCosts, Stealing,
+};
 
 /// The properties of a new handler.
 pub(crate) struct NewHandler<'a> {
@@ -63,7 +64,7 @@ pub(crate) struct Handlers {
     classes: Vec<Class>,
     any_batch_waits: AtomicBool,
     rules: Box<[HandlerRules]>,
-    published: Box<[PublishedCosts]>,
+    published: Box<[PublishedCosts<AtomicU32>]>,
     stealing: Stealing,
     /// The code of each handler.
     pub(crate) codes: HandlerCodes,
@@ -134,7 +135,8 @@ const UNWATCHED: u32 = NOBODY - 1;
 impl Handlers {
     pub(crate) fn new(bound: usize, stealing: Stealing, classes: Vec<Class>) -> Self {
         let handlers_max = handlers_max(bound);
-        let published = (0..handlers_max).map(|_| PublishedCosts::new()).collect();
+        let published =
+            (0..handlers_max).map(|_| PublishedCosts::new(CostHint::default(), Stealing::Never)).collect();
         let handlers = Self {
             names: Mutex::default(),
             kinds: Kinds::default(),
@@ -157,7 +159,7 @@ impl Handlers {
         &self.rules[handler.0 as usize]
     }
 
-    pub(crate) fn published(&self, handler: HandlerIndex) -> &PublishedCosts {
+    pub(crate) fn published(&self, handler: HandlerIndex) -> &PublishedCosts<AtomicU32> {
         &self.published[handler.0 as usize]
     }
 

@@ -65,7 +65,6 @@ mod control;
 mod control_state;
 mod core;
 mod core_load;
-mod costs;
 mod counters;
 mod error;
 mod handle;

@@ -9,7 +9,6 @@ use crate::{
     color_meta::{RuntimeHead, RuntimeQueue, RuntimeToken},
     control_state::RuntimeControl,
     core_load::{CoreLoadCell, QueueLoad},
-    costs::PublishedMoves,
     counters::CoreCounters,
     handlers::{HandlerCounters, Handlers, handlers_max},
     idle_tracker::IdleTracker,
@@ -25,7 +24,7 @@ use crossbeam_utils::CachePadded;
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     task::Waker,
 };
@@ -34,7 +33,8 @@ use vermeil_queue::{
     AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing, WaitQueue,
 };
 use vermeil_sched::{
-    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, QueuedClass, Ready, ReadySlot, Stealing,
+    Class, CoreIndex, CoreLoad, Distance, HandlerIndex, PublishedMoves, QueuedClass, Ready, ReadySlot,
+    Stealing,
 };
 
 pub(crate) struct RuntimeShared {
@@ -49,7 +49,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) idle: IdleTracker,
     pub(crate) colors: NewColors,
     pub(crate) handlers: Handlers,
-    pub(crate) moves: PublishedMoves,
+    pub(crate) moves: PublishedMoves<AtomicU32>,
     pub(crate) blocking: BlockingPool,
     pub(crate) end: RuntimeEnd,
 }
@@ -189,7 +189,7 @@ impl RuntimeShared {
     /// The worth that an event of `handler` adds to its color; 0 if there are no thieves.
     #[inline]
     pub(crate) fn worth_ns(&self, handler: HandlerIndex) -> u32 {
-        if self.settings.stealing.is_on() { self.handlers.published(handler).cost_ns() } else { 0 }
+        if self.settings.stealing.is_on() { self.handlers.published(handler).worth_ns() } else { 0 }
     }
 
     /// Makes a color ready: puts the token into the ready queue of the color's core, with `entries`

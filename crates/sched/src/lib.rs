@@ -7,8 +7,9 @@
 //! work (`shorter_queue`), the pace of colors that must stay (`fixed_pace`), moves to a caller's
 //! core (`remote_wakes`), batch extensions (`warm_batch`), the LIFO slot (`lifo_slot`), the
 //! policies by name (`policy`), the cores from the view of policies (`layout`), the costs (`cost`)
-//! and posts (`flow`) of handlers, their placement (`plan`) and its control (`control`), and the
-//! form of recordings (`recording`). Knows no time, no I/O, no lock.
+//! and posts (`flow`) of handlers, the learning of costs (`learner`), the placement of handlers
+//! (`plan`) and its control (`control`), and the form of recordings (`recording`). Knows no time,
+//! no I/O, no lock.
 
 mod back_off;
 mod budget;
@@ -20,6 +21,7 @@ mod fixed_pace;
 pub mod flow;
 mod histogram;
 mod layout;
+mod learner;
 mod lifo_slot;
 mod observe;
 mod place;
@@ -43,6 +45,7 @@ pub use error::SchedError;
 pub use fixed_pace::FixedPace;
 pub use histogram::Classes;
 pub use layout::{CORES_MAX, Distance, Layout, PERMUTATIONS_MAX, Symmetry};
+pub use learner::{Learner, PublishedCosts, PublishedMoves, PublishedWord};
 pub use lifo_slot::{LIFO_SLOT_NS, LifoSlotRule, WakeDestination};
 pub use observe::{Observe, Stamps, UnknownObserve};
 pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};

@@ -16,10 +16,10 @@ mod clock;
 mod colors;
 mod control;
 mod core;
+mod costs;
 mod execute;
 mod faults;
 mod idle;
-mod learn;
 mod lifo_slot;
 mod ready;
 mod requests;
@@ -47,8 +47,8 @@ use clock::{EventClock, Moment};
 use colors::{NONE, SimColors};
 use control::{SimControl, SimCounting};
 use core::{CorePhase, SimCore, SimLock};
+use costs::SimCosts;
 use idle::IdleCores;
-use learn::Learned;
 use requests::{NetworkQueue, SimClient, SimRequests};
 use sets::SimCoreSet;
 use victims::Victims;
@@ -157,7 +157,7 @@ struct SimArrivals {
 
 /// The costs and places of handlers.
 struct SimPlacing {
-    learned: Learned,
+    costs: SimCosts,
     /// The controller that places handlers, under policies that do so.
     control: Option<SimControl>,
     /// Counts of each core for the controller.
@@ -256,7 +256,7 @@ impl<W: Watch> World<W> {
                 outstanding: 0,
             },
             placing: SimPlacing {
-                learned: Learned::new(stealing, cores, cost_hints(machine, program, options)),
+                costs: SimCosts::new(stealing, cores, &cost_hints(machine, program, options)),
                 control: SimControl::new(machine, program, options),
                 counting: (0..cores).map(|_| SimCounting::default()).collect(),
                 ran_on: vec![None; program.handlers.len()],

@@ -1,19 +1,18 @@
 //! Taking up a color and running some of its events: how many, which are timed, and whether the
 //! color continues.
 //!
-//! Leaves out learning (`costs.rs`) and the definition of an event. Tested with the loop.
+//! Leaves out learning (`vermeil_sched::Learner`) and the definition of an event. Tested with the loop.
 
 use super::Core;
 use crate::{
     color_meta::{ColorMeta, RuntimeHead, RuntimeToken},
-    costs::coldness,
     counters::{IDLE, add},
     handlers::Begins,
 };
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_io::StackMark;
 use vermeil_queue::{BatchCounts, BatchRun, Label};
-use vermeil_sched::{CoreIndex, HandlerIndex, LifoSlotRule, RunAfter, RunSample, Stealing};
+use vermeil_sched::{CoreIndex, HandlerIndex, Learner, LifoSlotRule, RunAfter, RunSample, Stealing};
 
 /// The measurement of an activation.
 #[derive(Clone, Copy)]
@@ -301,7 +300,7 @@ impl Core {
         let start_ns = self.clock.measured_ns();
         let now_ns = self.clock.measure(&shared.clock);
         // Cold by the color's state or by the event's data, whichever came from farther away.
-        let moved = coldness(&shared.settings.layout, came_from, self.index);
+        let moved = came_from.map(|from| shared.settings.layout.distance(from, self.index));
         let cold = moved.max(shared.distance_from(label.from(), self.index));
         let mut sample = RunSample { run_ns: now_ns.saturating_sub(start_ns), cold, interrupted: false };
         let after = self.times.after.replace(RunAfter::Own);
@@ -315,8 +314,7 @@ impl Core {
             if !interrupted && shared.settings.stealing == Stealing::Learned {
                 color.meta.has_run_for(sample.run_ns);
             }
-            let published = shared.handlers.published(handler);
-            learner.observe(handler, sample, after, published, |handler| shared.handlers.cost_hint(handler));
+            self.learn(&mut learner, handler, sample, after);
             self.count_run(handler, Some(sample));
             if let Some(lines) = misses
                 && !sample.interrupted
@@ -354,10 +352,13 @@ impl Core {
         let cold = Some(shared.settings.layout.distance(from, self.index));
         let run_ns = warm_ns.saturating_add(now_ns.saturating_sub(asked_ns));
         let sample = RunSample { run_ns, cold, interrupted: false };
-        let published = shared.handlers.published(handler);
-        learner.observe(handler, sample, RunAfter::Others, published, |handler| {
-            shared.handlers.cost_hint(handler)
-        });
+        self.learn(&mut learner, handler, sample, RunAfter::Others);
+    }
+
+    fn learn(&self, learner: &mut Learner, handler: HandlerIndex, sample: RunSample, after: RunAfter) {
+        let handlers = &self.shared.handlers;
+        learner.register(handler, |handler| handlers.cost_hint(handler));
+        learner.observe(handler, sample, after, handlers.published(handler));
     }
 
     /// Bookkeeping after every event.

@@ -1,6 +1,6 @@
 //! The times of a core's batches: what the next batch needs to know about the last.
 //!
-//! Leaves out the readings of the clock (`clock.rs`) and learning (`costs.rs`).
+//! Leaves out the readings of the clock (`clock.rs`) and learning (`vermeil_sched::Learner`).
 
 use std::cell::Cell;
 use vermeil_queue::ColorId;

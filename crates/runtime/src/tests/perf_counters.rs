@@ -86,7 +86,7 @@ fn learner_receives_misses_of_runs() {
     };
     let handler = touches.index();
     eventually("the thieves' costs have it", || {
-        learned(Box::new(move |core| core.measures.learner.borrow().costs.misses(handler)?.warm()))
+        learned(Box::new(move |core| core.measures.learner.borrow().costs().misses(handler)?.warm()))
     });
     eventually("the monitor's costs have it", || {
         learned(Box::new(|core| {

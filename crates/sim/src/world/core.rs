@@ -1,14 +1,14 @@
 //! The state of one virtual core: phase, running event, ready queue, turn and counts.
 //!
-//! The steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn, the hint
-//! and the sampler are types of `vermeil_sched`. The world keeps the published hints and the locks.
+//! The steps are in `step.rs`, `search.rs` and `execute.rs`. The ready queue, the turn and the
+//! hint are types of `vermeil_sched`. The world keeps the published hints and the locks.
 
 use std::cell::Cell;
 
 use super::colors::NONE;
 use crate::results::CoreCounts;
 use vermeil_sched::{
-    AskOrder, CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Sampler, Turn,
+    AskOrder, CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Turn,
 };
 
 /// The state of a core.
@@ -76,11 +76,10 @@ pub(crate) struct SimHistory {
     pub(crate) handler: u16,
 }
 
-/// When the core polls its I/O, searches and times events.
+/// When the core polls its I/O and searches.
 #[derive(Debug)]
 pub(crate) struct SimPace {
     pub(crate) turn: Turn,
-    pub(crate) sampler: Sampler,
     /// When the core polled its I/O last.
     pub(crate) looked_ns: u64,
     /// How often colors that must stay run.
@@ -180,13 +179,7 @@ impl SimCore {
                 times_next: false,
             },
             history: SimHistory { color_number: u64::MAX, after: RunAfter::Others, handler: u16::MAX },
-            pace: SimPace {
-                turn,
-                sampler: Sampler::default(),
-                looked_ns: 0,
-                fixed: FixedPace::default(),
-                expired: false,
-            },
+            pace: SimPace { turn, looked_ns: 0, fixed: FixedPace::default(), expired: false },
             queue: SimReadyQueue { ready, entries: 0, waiting_events: 0, ask_order: AskOrder::default() },
             slot: SimLifoSlot::default(),
             hint: SimHint::default(),

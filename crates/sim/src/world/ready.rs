@@ -23,7 +23,7 @@ impl<W: Watch> World<W> {
     /// nothing.
     pub(super) fn post(&mut self, event: u32, by: Option<CoreIndex>, at_ns: &mut u64) {
         let posted = *self.colors.event(event);
-        self.colors.push(event, *at_ns, self.placing.learned.cost_ns(posted.handler), by);
+        self.colors.push(event, *at_ns, self.placing.costs.worth_ns(posted.handler), by);
         if self.colors.color(posted.color).token == TokenPlace::Absent {
             self.follow_leader(posted.color, by);
             self.settle(posted.color);
@@ -100,13 +100,13 @@ impl<W: Watch> World<W> {
         let distance = self.given.machine.layout().distance(home, here);
         let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), here, at_ns);
         let comes = if asleep {
-            self.thieves.stealing.moves_to_poster(&candidate, self.placing.learned.wake_ns())
+            self.thieves.stealing.moves_to_poster(&candidate, self.placing.costs.moves.wake_ns())
         } else {
             let wait_at_home_ns = self.core_load_of(home, at_ns).wait_ns(at_ns);
             self.thieves.stealing.moves_to_waker(
                 &candidate,
                 wait_at_home_ns,
-                self.placing.learned.usual_steal_ns(distance),
+                self.placing.costs.moves.steal_ns(distance),
             )
         };
         if comes {
@@ -209,7 +209,7 @@ impl<W: Watch> World<W> {
         let distance = self.given.machine.layout().distance(owner, idle);
         let candidate = self.candidate(color, load.last_wait_ns(at_ns), idle, at_ns);
         let gives_way = by == Some(owner) && self.gives_way(owner, color, at_ns);
-        let costs_ns = (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
+        let costs_ns = (self.placing.costs.moves.steal_ns(distance), self.placing.costs.moves.wake_ns());
         let stealing = self.thieves.stealing;
         let goes = stealing.hurries(&candidate, costs_ns)
             || !sleeps && stealing.hands_over(&candidate, &load, gives_way, costs_ns);
@@ -231,7 +231,7 @@ impl<W: Watch> World<W> {
         let order = &mut self.cores[owner.0 as usize].queue.ask_order;
         let Some(other) = order.next(layout.neighbours(owner)) else { return false };
         let distance = layout.distance(owner, other);
-        let steal_ns = self.placing.learned.usual_steal_ns(distance);
+        let steal_ns = self.placing.costs.moves.steal_ns(distance);
         let (stealing, load) = (self.thieves.stealing, self.core_load_of(owner, *at_ns));
         if !stealing.may_move_to_shorter_queue(queued_ns, &load, steal_ns)
             || !self.may_run(color, other)
@@ -379,7 +379,7 @@ impl<W: Watch> World<W> {
         let distance = self.given.machine.layout().distance(owner, thief);
         let candidate = self.candidate(color, load.wait_ns(*at_ns), thief, *at_ns);
         let (steal_ns, wake_ns) =
-            (self.placing.learned.usual_steal_ns(distance), self.placing.learned.wake_ns());
+            (self.placing.costs.moves.steal_ns(distance), self.placing.costs.moves.wake_ns());
         let wakes = self.thieves.stealing.wakes(&candidate, &load, steal_ns, wake_ns);
         if wakes || self.needs_watcher((owner, &load), thief, *at_ns) {
             self.wake_thief(thief, by, at_ns);
@@ -403,10 +403,8 @@ impl<W: Watch> World<W> {
         }
         let fits = |core| self.is_asleep(core) && self.may_run(color, core);
         let handler = self.colors.last_handler(color);
-        let move_ns = |distance| {
-            let learned = &self.placing.learned;
-            learned.usual_steal_ns(distance) + learned.known_penalty_ns(handler, distance)
-        };
+        let (moves, published) = (&self.placing.costs.moves, self.placing.costs.published(handler));
+        let move_ns = |distance| moves.steal_ns(distance) + published.known_penalty_ns(distance);
         let run_ns = self.colors.color(color).worth_ns;
         self.given.machine.layout().best_neighbour(target, fits, run_ns, move_ns)
     }
@@ -427,12 +425,12 @@ impl<W: Watch> World<W> {
     pub(super) fn candidate(&self, color: u32, wait_ns: u64, to: CoreIndex, at_ns: u64) -> StealCandidate {
         let (waiting, layout) = (self.colors.color(color), self.given.machine.layout());
         let distance = layout.distance(waiting.core, to);
-        let handler = self.colors.last_handler(color);
+        let published = self.placing.costs.published(self.colors.last_handler(color));
         StealCandidate {
             queued_ns: waiting.worth_ns,
             wait_ns,
-            penalty_ns: self.placing.learned.penalty_ns(handler, distance),
-            known_penalty_ns: self.placing.learned.known_penalty_ns(handler, distance),
+            penalty_ns: published.penalty_ns(distance),
+            known_penalty_ns: published.known_penalty_ns(distance),
             slower_ns: layout.slower_ns(waiting.worth_ns, waiting.core, to),
             since_move_ns: waiting.moved_ns.map_or(u64::MAX, |moved| at_ns.saturating_sub(moved)),
         }
@@ -462,7 +460,7 @@ impl<W: Watch> World<W> {
             self.core(by).counts.wakes += 1;
         }
         let resumes_ns = *at_ns + late_ns;
-        self.placing.learned.observe_wake(core, resumes_ns - called_ns);
+        self.placing.costs.woke(core, resumes_ns - called_ns);
         self.unpark(core, asleep_ns, resumes_ns);
         self.go_on(core, resumes_ns);
     }

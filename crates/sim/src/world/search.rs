@@ -87,7 +87,7 @@ impl<W: Watch> World<W> {
         *at_ns += self.thieves.victims[thief.0 as usize].all_ns;
         let Some(victim) = busiest else { return false };
         let distance = self.given.machine.layout().distance(thief, victim);
-        let steal_ns = self.placing.learned.steal_ns(thief, distance);
+        let steal_ns = self.placing.costs.learner(thief).steal_ns(distance);
         self.tries(thief, victim, (distance, steal_ns), at_ns)
             && self.visit(thief, victim, (distance, steal_ns), at_ns)
     }
@@ -113,7 +113,7 @@ impl<W: Watch> World<W> {
             if members == 0 {
                 continue;
             }
-            let steal_ns = self.placing.learned.steal_ns(thief, run.distance);
+            let steal_ns = self.placing.costs.learner(thief).steal_ns(run.distance);
             while let Some((victim, upto_ns)) = run.next(&mut members) {
                 *at_ns += upto_ns - std::mem::replace(&mut looked_ns, upto_ns);
                 if self.tries(thief, victim, (run.distance, steal_ns), at_ns)
@@ -194,7 +194,7 @@ impl<W: Watch> World<W> {
         let counts = &mut self.core(thief).counts;
         counts.steals += colors;
         counts.steal_ns += took_ns;
-        self.placing.learned.observe_steal(thief, distance, took_ns / colors);
+        self.placing.costs.stole(thief, distance, took_ns / colors);
         true
     }
 
@@ -259,7 +259,11 @@ impl<W: Watch> World<W> {
                 && !pace.is_some_and(|pace| stealing.gives_way(candidate.queued_ns, &pace, at_ns))
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
-                    || self.placing.learned.explores(thief, &candidate, (distance, steal_ns), at_ns))
+                    || self.placing.costs.learner_mut(thief).explores(
+                        &candidate,
+                        (distance, steal_ns),
+                        at_ns,
+                    ))
         });
         self.cores = cores;
         let stolen = stolen?;
@@ -350,7 +354,7 @@ impl<W: Watch> World<W> {
         let due_ns = |busy: CoreIndex| {
             let load = self.core_load_of(busy, asleep_ns);
             let steal_ns =
-                self.placing.learned.steal_ns(core, self.given.machine.layout().distance(busy, core));
+                self.placing.costs.learner(core).steal_ns(self.given.machine.layout().distance(busy, core));
             self.thieves.stealing.look_again_ns(&load, asleep_ns, steal_ns, looked)
         };
         // Also watches nodes without a watcher.

@@ -4,7 +4,8 @@
 //! and charges the time.
 
 use vermeil_sched::{
-    CoreIndex, LifoSlotRule, ReadyOrder, RunAfter, RunSample, Stealing, TURN_NS, TurnStep, TurnView,
+    CoreIndex, HandlerIndex, LifoSlotRule, ReadyOrder, RunAfter, RunSample, Stealing, TURN_NS, TurnStep,
+    TurnView,
 };
 
 use super::colors::{NONE, SimEvent, TokenPlace};
@@ -131,9 +132,10 @@ impl<W: Watch> World<W> {
         let observes = self.thieves.stealing.is_on() || self.placing.control.is_some();
         let (stealing, opens) =
             (self.thieves.stealing, !self.given.options.ideal && self.given.program.classes.is_empty());
+        let is_sampled = observes && self.placing.costs.learner_mut(core).times(expected_ns);
         let state = self.core(core);
         let tries = std::mem::take(&mut state.activation.times_next);
-        state.activation.is_timed = observes && (state.pace.sampler.due(expected_ns) || is_cold || tries);
+        state.activation.is_timed = is_sampled || observes && (is_cold || tries);
         at_ns += if state.activation.is_timed { TIMING_NS } else { 0 };
         state.activation.started_ns = at_ns;
         state.activation.expected_ns = expected_ns;
@@ -228,7 +230,7 @@ impl<W: Watch> World<W> {
             (state.activation.is_timed, std::mem::replace(&mut state.history.after, RunAfter::Own));
         if timed {
             *at_ns += TIMING_NS;
-            self.placing.learned.observe(core, handler, sample, after);
+            self.placing.costs.observe(core, handler, sample, after);
             let length = &mut self.colors.color_mut(running.color).length;
             *length = length.after(run_ns);
         }
@@ -393,10 +395,11 @@ impl<W: Watch> World<W> {
             return false;
         }
         let handler = self.colors.last_handler(color);
-        let stay_ns = self.placing.learned.extension_ns(handler);
+        let stay_ns = self.placing.costs.published(handler).extension_ns();
         if stay_ns == 0 {
-            let tries =
-                self.core(core).activation.is_timed && self.placing.learned.tries_extension(core, handler);
+            let learner = self.placing.costs.learner_mut(core);
+            let tries = self.cores[core.0 as usize].activation.is_timed
+                && learner.tries_extension(HandlerIndex(handler.into()));
             self.core(core).activation.times_next = tries;
             return tries;
         }
