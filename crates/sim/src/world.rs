@@ -33,6 +33,7 @@ mod victims;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use vermeil_queue::IdleCoordinator;
 use vermeil_sched::{CoreIndex, CoreLoad, CostHint, Policy, Ready, Stealing, Stolen, Turn, TurnLimits};
 
 use crate::machine::{PS_PER_NS, SimMachine};
@@ -48,7 +49,6 @@ use colors::{NONE, SimColors};
 use control::{SimControl, SimCounting};
 use core::{CorePhase, SimCore, SimLock};
 use costs::SimCosts;
-use idle::IdleCores;
 use requests::{NetworkQueue, SimClient, SimRequests};
 use sets::SimCoreSet;
 use victims::Victims;
@@ -133,7 +133,7 @@ struct SimThieves {
     /// By core, the victims of the core as a thief.
     victims: Vec<Victims>,
     /// By node.
-    lookouts: Vec<IdleCores>,
+    idle_coordinators: Vec<IdleCoordinator>,
     /// The only queue of the ideal schedule.
     central: VecDeque<u32>,
 }
@@ -241,7 +241,9 @@ impl<W: Watch> World<W> {
                 stealing,
                 steal_batch: Vec::new(),
                 victims: Vec::new(),
-                lookouts: vec![IdleCores::default(); machine.layout().nodes()],
+                idle_coordinators: (0..machine.layout().nodes())
+                    .map(|_| IdleCoordinator::default())
+                    .collect(),
                 central: VecDeque::new(),
             },
             colors: SimColors::default(),

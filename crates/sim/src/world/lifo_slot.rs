@@ -34,7 +34,7 @@ impl<W: Watch> World<W> {
         self.colors.color_mut(color).token = TokenPlace::Next;
         self.core(core).slot.kept = Some(color);
         self.shown.keeping.insert(core);
-        if self.idle_cores(core).watcher.is_none() && !self.colors.color(color).is_fixed() {
+        if !self.idle_coordinator(core).is_watched() && !self.colors.color(color).is_fixed() {
             self.consider_watch(core, at_ns);
         }
     }

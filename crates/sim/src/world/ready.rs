@@ -369,7 +369,7 @@ impl<W: Watch> World<W> {
     /// Wakes a sleeping core to steal a color that waits on `owner`, if that pays, or to watch
     /// `owner`.
     fn consider_thief(&mut self, color: u32, owner: CoreIndex, by: Option<CoreIndex>, at_ns: &mut u64) {
-        if self.idle_cores(owner).is_searching
+        if self.idle_coordinator(owner).is_searching()
             || self.given.options.planted == Some(PlantedBug::SleepsBesideWork)
         {
             return;
@@ -475,11 +475,7 @@ impl<W: Watch> World<W> {
         let state = self.core(core);
         state.counts.idle_ns += at_ns.saturating_sub(asleep_ns);
         self.count_idle(core, at_ns.saturating_sub(asleep_ns));
-        let idle_cores = self.idle_cores_mut(core);
-        if idle_cores.watcher == Some(core) {
-            idle_cores.watcher = None;
-            idle_cores.duty = Some(core);
-        }
+        self.idle_coordinator(core).end_watch(core.0);
         self.output.watch.note(Note::Unparked { at_ns, core });
     }
 

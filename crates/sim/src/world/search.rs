@@ -29,18 +29,19 @@ impl<W: Watch> World<W> {
     /// Searches for a color to steal. A stolen color goes into the core's own queue.
     pub(super) fn search(&mut self, thief: CoreIndex, at_ns: &mut u64) {
         let (began_ns, stealing) = (*at_ns, self.thieves.stealing);
-        let others_search = std::mem::take(&mut self.idle_cores_mut(thief).is_searching);
+        let alone = self.idle_coordinator(thief).begin_search();
         self.free_caught(thief, at_ns);
         let found =
             self.visit_all(thief, at_ns) || (self.anything_stealable(thief) && self.visit_all(thief, at_ns));
+        self.idle_coordinator(thief).end_search();
         let state = self.core(thief);
         state.counts.search_ns += *at_ns - began_ns;
         if found {
             state.idleness.looked_in_vain = 0;
-            self.idle_cores_mut(thief).end_duty(thief);
+            self.idle_coordinator(thief).end_duty(thief.0);
             self.call_another(thief, at_ns);
         } else {
-            if stealing.spins(state.idleness.looked_in_vain) && !others_search {
+            if alone && stealing.spins(state.idleness.looked_in_vain) {
                 state.idleness.lingers_until_ns = *at_ns + SPIN_NS;
             }
             state.idleness.looked_in_vain = state.idleness.looked_in_vain.saturating_add(1);
@@ -319,10 +320,11 @@ impl<W: Watch> World<W> {
             let is_there = state.is_there();
             // New work in the core's own queue ends the search.
             state.idleness.woken = is_there;
-            self.idle_cores_mut(core).is_searching = is_there;
             if is_there {
+                self.idle_coordinator(core).begin_search();
                 return self.go_on(core, at_ns + SPIN_STEP_NS.0);
             }
+            self.idle_coordinator(core).end_search();
         }
         self.park(core, at_ns);
     }
@@ -342,7 +344,7 @@ impl<W: Watch> World<W> {
 
     /// Makes the core its node's watcher if the node has no watcher and a core is busy.
     fn watch_over(&mut self, core: CoreIndex, asleep_ns: u64) {
-        let is_watched = self.idle_cores(core).watcher.is_some();
+        let is_watched = self.idle_coordinator(core).is_watched();
         if self.thieves.stealing != Stealing::Learned
             || is_watched
             || self.given.options.planted.is_some()
@@ -358,7 +360,7 @@ impl<W: Watch> World<W> {
             self.thieves.stealing.look_again_ns(&load, asleep_ns, steal_ns, looked)
         };
         // Also watches nodes without a watcher.
-        let others = |other: &CoreIndex| *other != core && self.idle_cores(*other).watcher.is_none();
+        let others = |other: &CoreIndex| *other != core && !self.idle_coordinator(*other).is_watched();
         let soonest = match self.faults.stale_ns {
             // Without a running core, nothing is due.
             0 => self.shown.busy.iter().filter(others).filter_map(due_ns).min(),
@@ -367,9 +369,8 @@ impl<W: Watch> World<W> {
         };
         // A core that was called watches once, even if no other core runs, because no core is
         // called again so soon.
-        if let Some(due_ns) = soonest.or(self.idle_cores(core).called_for_ns(asleep_ns)) {
-            let idle_cores = self.idle_cores_mut(core);
-            (idle_cores.watcher, idle_cores.duty) = (Some(core), Some(core));
+        if let Some(due_ns) = soonest.or(self.called_for_ns(core, asleep_ns)) {
+            self.idle_coordinator(core).begin_watch(core.0);
             self.go_on(core, asleep_ns + due_ns);
         }
     }

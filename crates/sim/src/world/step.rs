@@ -37,9 +37,11 @@ impl<W: Watch> World<W> {
             // A core that was woken as a thief, and has work now, does not search. Other cores may
             // search instead.
             let has_work = self.core(core).queue.ready.has_work();
-            self.idle_cores_mut(core).is_searching &= !has_work;
-            if has_work && self.idle_cores_mut(core).end_duty(core) {
-                self.call_another(core, &mut at_ns);
+            if has_work {
+                self.idle_coordinator(core).end_search();
+                if self.idle_coordinator(core).end_duty(core.0) {
+                    self.call_another(core, &mut at_ns);
+                }
             }
         }
         if let Some(running) = self.core(core).running.take() {
