@@ -245,14 +245,4 @@ impl<D> StealBatchFill<'_, D> {
         }
         taken.push((token, entries));
     }
-
-    /// Colors taken so far.
-    pub fn len(&self) -> usize {
-        self.0.taken.len()
-    }
-
-    /// Whether no color is taken so far.
-    pub fn is_empty(&self) -> bool {
-        self.0.taken.is_empty()
-    }
 }

@@ -26,13 +26,9 @@ use std::sync::atomic::Ordering;
 use vermeil_queue::Cores;
 use vermeil_sched::{
     CoreIndex, Distance, HandlerIndex, Placement, RunSample,
-    control::{Envelope, MonitorAnswer, MoveMessage, Redistribution},
+    control::{Envelope, FIRST_ROUND_NS, MonitorAnswer, MoveMessage, Redistribution},
     plan::{Move, Plan},
 };
-
-/// Delay of the first round after the registration of a unit, in nanoseconds, because further units
-/// usually follow at once.
-const FIRST_ROUND_NS: u64 = 2_000_000;
 
 impl RuntimeControl {
     /// Registers a handler whose events go to a single color: its own, or a group's.

@@ -13,7 +13,7 @@ use std::{
 };
 use vermeil_sched::{
     CoreIndex, HandlerIndex, Layout, Placement, PlanName, Policy,
-    control::{Adaptive, AnswerWindow, Candidates, Controller, Fixed, Monitor, Trial, TrialOptions},
+    control::{AnswerWindow, Controller, Monitor, TrialOptions, controller},
     plan::{Plan, PlanFile, PlanRules},
 };
 
@@ -86,25 +86,11 @@ impl RuntimeControl {
         layout: &Layout,
         handlers: usize,
     ) -> Result<Option<Self>, StartError> {
-        let mut kept = None;
-        let controller: Box<dyn Controller> = match policy {
-            Policy::None
-            | Policy::Libasync
-            | Policy::Mely
-            | Policy::NCopy
-            | Policy::PerNode
-            | Policy::Scatter => {
-                return Ok(None);
-            }
-            Policy::Placed(name) => {
-                kept = Some(match name {
-                    PlanName::File(path) => PlanSource::File(read_plan(path, layout.cores())?),
-                    named => PlanSource::Named(named.clone()),
-                });
-                Box::new(Fixed::default())
-            }
-            Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), trial)),
-            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
+        let Some(controller) = controller(policy, layout, trial) else { return Ok(None) };
+        let kept = match policy {
+            Policy::Placed(PlanName::File(path)) => Some(PlanSource::File(read_plan(path, layout.cores())?)),
+            Policy::Placed(named) => Some(PlanSource::Named(named.clone())),
+            _ => None,
         };
         let state = ControlState {
             monitor: Monitor::new(layout.cores()),

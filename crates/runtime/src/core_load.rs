@@ -61,8 +61,7 @@ pub(crate) struct QueueLoad(pub(crate) usize);
 impl QueueLoad {
     /// For `ReadyQueue::new`: zero exactly if the owner would find nothing.
     pub(crate) fn measure<T>(ready: &Ready<T>) -> usize {
-        let waiting = ready.len().max(usize::from(ready.has_work()));
-        waiting.min(u32::MAX as usize) | ready.stealable() << 32
+        ready.waiting().min(u32::MAX as usize) | ready.stealable() << 32
     }
 
     pub(crate) fn waiting(self) -> u32 {

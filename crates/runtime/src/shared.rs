@@ -288,10 +288,7 @@ impl RuntimeShared {
         if !self.settings.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
-        let class = QueuedClass::of(color.worth_ns());
-        // Mely leaves colors of too little worth. The other policies may still take such a color,
-        // for its wait or without a reason.
-        if self.settings.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
+        self.settings.stealing.class(color.worth_ns())
     }
 
     /// Whether a thief may take the color at all. The first such color is noted.

@@ -14,7 +14,7 @@ use crate::{
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 use vermeil_queue::StealBatchFill;
 use vermeil_sched::{
-    CoreIndex, CoreLoad, Distance, HandlerIndex, Ready, SPIN_NS, STEAL_BATCH_MAX, StealKey, Stealing, Stolen,
+    CoreIndex, CoreLoad, Distance, HandlerIndex, Ready, SPIN_NS, StealAmount, StealKey, Stealing, Stolen,
     WATCH_NS,
 };
 
@@ -162,13 +162,11 @@ impl Core {
                 && !(others_sleep && self.expects_fixed_color(candidate.queued_ns, now_ns))
                 && (pays || learner.explores(&candidate, (distance, steal_ns), now_ns))
         };
-        let mut worth_ns = 0;
+        let mut amount = StealAmount::new(shared.settings.stealing, load.backlog_ns());
         let mut choose = |ready: &mut Ready<RuntimeToken>, taking: &mut StealBatchFill<'_, ColorMeta>| {
             let mut add = |token, entries, each_ns| {
                 taking.add(token, entries);
-                worth_ns += each_ns;
-                taking.len() >= STEAL_BATCH_MAX
-                    || worth_ns >= shared.settings.stealing.amount_ns(load.backlog_ns(), worth_ns)
+                amount.add(each_ns)
             };
             while let Some(Stolen { token, entries, key: like }) = ready.steal(&mut pays) {
                 // Posts since the queueing may have changed the color.
@@ -203,7 +201,7 @@ impl Core {
         };
         let colors = self.idle.steal_batch.borrow_mut().steal(shared, victim.0, &mut choose, moved);
         self.count_steals(last, alike);
-        (colors as u64, worth_ns)
+        (colors as u64, amount.worth_ns())
     }
 
     /// How long this core may sleep before it must look at the busy cores. The core becomes its

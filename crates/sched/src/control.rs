@@ -11,7 +11,7 @@ use std::fmt;
 use crate::cost::CostTable;
 use crate::flow::FlowCounts;
 use crate::plan::{Move, Plan, PlanRules};
-use crate::{CoreIndex, HandlerIndex};
+use crate::{CoreIndex, HandlerIndex, Layout, Policy};
 
 mod adaptive;
 mod log;
@@ -28,6 +28,26 @@ pub use monitor::{Monitor, MonitorAnswer};
 pub use redistribute::{CoreHoldings, Effect, Envelope, HandlerMove, MoveMessage, Redistribution};
 pub use trial::{Candidates, Trial, TrialOptions};
 pub use window::AnswerWindow;
+
+/// Delay of the first round after the registration of a handler, in nanoseconds, because further
+/// handlers usually follow at once.
+pub const FIRST_ROUND_NS: u64 = 2_000_000;
+
+/// The controller of a policy that places handlers; `None` for other policies. Under
+/// [`Policy::Placed`] the controller moves nothing, because the caller has the plan.
+pub fn controller(policy: &Policy, layout: &Layout, trial: TrialOptions) -> Option<Box<dyn Controller>> {
+    Some(match policy {
+        Policy::Placed(_) => Box::new(Fixed::default()),
+        Policy::Trial => Box::new(Trial::new(Candidates::Named(layout.clone()), trial)),
+        Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
+        Policy::None
+        | Policy::Libasync
+        | Policy::Mely
+        | Policy::NCopy
+        | Policy::PerNode
+        | Policy::Scatter => return None,
+    })
+}
 
 /// The activity of a core in a window, or of all cores together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

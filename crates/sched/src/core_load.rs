@@ -22,6 +22,31 @@ pub struct CoreLoad {
     pub stealable: u32,
 }
 
+/// The time for which a color taken from a core's queue, with its successors, delays the colors
+/// behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldBack {
+    ns: u64,
+    was_measured: bool,
+}
+
+impl HeldBack {
+    /// The colors in the queue waited for `ns` more, which was measured or is an expectation.
+    #[inline]
+    pub fn add(&mut self, ns: u64, was_measured: bool) {
+        self.ns = self.ns.saturating_add(ns);
+        self.was_measured |= was_measured;
+    }
+
+    /// Ends the delay. Returns the time if a part was measured, because expectations alone teach
+    /// nothing.
+    #[inline]
+    pub fn end(&mut self) -> Option<u64> {
+        let Self { ns, was_measured } = std::mem::take(self);
+        was_measured.then_some(ns)
+    }
+}
+
 impl CoreLoad {
     /// The moving mean `mean_ns` of [`activation_ns`](Self::activation_ns) after a further time of
     /// `took_ns`.
@@ -63,6 +88,16 @@ impl CoreLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delay_counts_if_part_was_measured() {
+        let mut held_back = HeldBack::default();
+        held_back.add(1_000, false);
+        assert_eq!(held_back.end(), None);
+        held_back.add(1_000, true);
+        held_back.add(500, false);
+        assert_eq!((held_back.end(), held_back.end()), (Some(1_500), None));
+    }
 
     #[test]
     fn long_activation_raises_expected_time() {

@@ -3,13 +3,13 @@
 //!
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on
 //! pinned threads in the runtime. Contains the turn (`turn`), the ready queue (`ready`), the
-//! division of time between classes (`share`), stealing (`steal`), moves to busy cores with less
-//! work (`shorter_queue`), the pace of colors that must stay (`fixed_pace`), moves to a caller's
-//! core (`remote_wakes`), batch extensions (`warm_batch`), the LIFO slot (`lifo_slot`), the
-//! policies by name (`policy`), the cores from the view of policies (`layout`), the costs (`cost`)
-//! and posts (`flow`) of handlers, the learning of costs (`learner`), the placement of handlers
-//! (`plan`) and its control (`control`), and the form of recordings (`recording`). Knows no time,
-//! no I/O, no lock.
+//! division of time between classes (`share`), stealing (`steal`, `steal_amount`), moves to busy
+//! cores with less work (`shorter_queue`), the pace of colors that must stay (`fixed_pace`), moves
+//! to a caller's core (`remote_wakes`), batch extensions (`warm_batch`), the LIFO slot
+//! (`lifo_slot`), the policies by name (`policy`), the cores from the view of policies (`layout`),
+//! the costs (`cost`) and posts (`flow`) of handlers, the learning of costs (`learner`), the
+//! placement of handlers (`plan`) and its control (`control`), and the form of recordings
+//! (`recording`). Knows no time, no I/O, no lock.
 
 mod back_off;
 mod budget;
@@ -34,12 +34,13 @@ mod remote_wakes;
 mod share;
 mod shorter_queue;
 mod steal;
+mod steal_amount;
 mod turn;
 mod warm_batch;
 
 pub use back_off::{BackOff, BackOffBounds};
 pub use budget::{Budget, Exploration, Sampler};
-pub use core_load::CoreLoad;
+pub use core_load::{CoreLoad, HeldBack};
 pub use cost::{CostHint, HandlerCost, Interruptions, RunSample, StealCost};
 pub use error::SchedError;
 pub use fixed_pace::FixedPace;
@@ -56,5 +57,6 @@ pub use remote_wakes::{REMOTE_WAKE_STREAK, RemoteWakeStreak};
 pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, ClassShares};
 pub use shorter_queue::AskOrder;
 pub use steal::{SPIN_NS, STEAL_BATCH_MAX, StealCandidate, Stealing, TURN_NS, WATCH_NS};
+pub use steal_amount::StealAmount;
 pub use turn::{Turn, TurnLimits, TurnStep, TurnView};
 pub use warm_batch::{RunAfter, WARM_BATCH_MAX_NS, WarmBatch};

@@ -293,6 +293,12 @@ impl<T> Ready<T> {
         }
     }
 
+    /// The number of tokens, and at least 1 if [`has_work`](Self::has_work): zero exactly if the
+    /// owner would find nothing.
+    pub fn waiting(&self) -> usize {
+        self.len().max(usize::from(self.has_work()))
+    }
+
     /// Takes the entries whose tokens are elsewhere, after all tokens have been taken and the core
     /// ends.
     pub fn leave(&mut self) -> Vec<u64> {

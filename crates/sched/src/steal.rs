@@ -7,7 +7,7 @@
 //! event does not wake a core in vain. A color behind a long event fails the second question, and a
 //! third rule frees the color: patience. Tested below on invented numbers.
 
-use crate::{CoreLoad, FixedPace, ReadyOrder};
+use crate::{CoreLoad, FixedPace, QueuedClass, ReadyOrder};
 
 /// The rule for thieves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -118,6 +118,17 @@ impl Stealing {
         match self {
             Self::TimeLeft => cost_ns / u64::from(penalty_divisor.max(1)),
             Self::Never | Self::Anything | Self::Learned => cost_ns,
+        }
+    }
+
+    /// The worth class of a color with `queued_ns` that may move. Mely leaves colors of too little
+    /// worth. The other policies may still take such a color, for its wait or without a reason.
+    pub fn class(self, queued_ns: u64) -> Option<QueuedClass> {
+        let class = QueuedClass::of(queued_ns);
+        match self {
+            Self::Never => None,
+            Self::TimeLeft => class,
+            Self::Anything | Self::Learned => class.or(Some(QueuedClass::LEAST)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Taking up a color and running some of its events: how many, which are timed, and whether the
 //! color continues.
 //!
-//! Leaves out learning (`vermeil_sched::Learner`) and the definition of an event. Tested with the loop.
+//! Leaves out learning (`vermeil_sched::Learner`) and the definition of an event. Tested with the
+//! loop.
 
 use super::Core;
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use vermeil_queue::ColorId;
-use vermeil_sched::RunAfter;
+use vermeil_sched::{HeldBack, RunAfter};
 
 /// The times of a core's batches.
 pub(super) struct BatchTimes {
@@ -12,9 +12,8 @@ pub(super) struct BatchTimes {
     pub(super) took_ns: Cell<u64>,
     /// Time since the last color was taken up, to charge to that color's class.
     pub(super) spent_ns: Cell<u64>,
-    /// Time that colors behind the taken color had to wait since the color was taken from the
-    /// queue, and whether a part of that time was measured.
-    held_back: Cell<(u64, bool)>,
+    /// The delay since a color was taken from the queue.
+    held_back: Cell<HeldBack>,
     /// The color that ran last.
     ran_last: Cell<Option<ColorId>>,
     /// Whether the next event follows an event of the same color.
@@ -57,14 +56,14 @@ impl BatchTimes {
     /// The colors in the queue waited for `ns` more, which was measured or is an expectation.
     #[inline]
     pub(super) fn hold_back(&self, ns: u64, was_measured: bool) {
-        let (sum_ns, any_measured) = self.held_back.get();
-        self.held_back.set((sum_ns.saturating_add(ns), any_measured || was_measured));
+        let mut held_back = self.held_back.get();
+        held_back.add(ns, was_measured);
+        self.held_back.set(held_back);
     }
 
     /// The time that the colors in the queue have waited, if a part of that time was measured.
     #[inline]
     pub(super) fn take_held_back(&self) -> Option<u64> {
-        let (ns, was_measured) = self.held_back.take();
-        was_measured.then_some(ns)
+        self.held_back.take().end()
     }
 }

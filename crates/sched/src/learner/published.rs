@@ -1,4 +1,4 @@
-//! The published costs: the estimates that all cores read, and that each core moves towards its own.
+//! The published costs: the estimates that all cores read. Each core moves them towards its own.
 //!
 //! A core stores the mean of the published estimate and its own, so cores with different estimates
 //! meet in the middle. The words are atomics in the runtime, and plain cells in the simulator. No

@@ -8,9 +8,9 @@
 //! cores. Tested in `world/tests.rs`.
 
 use vermeil_sched::control::{
-    Adaptive, AnswerWindow, Candidates, Controller, Decision, Fixed, Monitor, Trial, TrialOptions,
+    AnswerWindow, Controller, Decision, FIRST_ROUND_NS, Fixed, Monitor, TrialOptions, controller,
 };
-use vermeil_sched::plan::{Move, Plan, PlanRules};
+use vermeil_sched::plan::{Move, Plan};
 use vermeil_sched::{CoreIndex, HandlerIndex, Placement, Policy, RunSample};
 
 use super::World;
@@ -23,8 +23,6 @@ use crate::results::Results;
 use crate::watch::{Note, Watch};
 use crate::workload::CompiledProgram;
 
-/// Time of the first round after the start, as in the runtime.
-const FIRST_ROUND_NS: u64 = 2_000_000;
 /// Cost of an answer: a core copies its counters, which takes some lines for each handler. Guess.
 const ANSWER_NS: u64 = 2_000;
 
@@ -63,18 +61,10 @@ impl SimControl {
                 let named = Plan::named(name, handlers.len(), layout);
                 Box::new(Fixed::new(options.plan.clone().or(named)?))
             }
-            Policy::Trial => {
+            policy => {
                 let dwell_ns = options.control_ns.unwrap_or(TrialOptions::default().dwell_ns);
-                let trial = TrialOptions { dwell_ns, ..TrialOptions::default() };
-                Box::new(Trial::new(Candidates::Named(layout.clone()), trial))
+                controller(policy, layout, TrialOptions { dwell_ns, ..TrialOptions::default() })?
             }
-            Policy::Adaptive => Box::new(Adaptive::new(layout.clone(), PlanRules::new())),
-            Policy::None
-            | Policy::Libasync
-            | Policy::Mely
-            | Policy::NCopy
-            | Policy::PerNode
-            | Policy::Scatter => return None,
         };
         if handlers.is_empty() {
             return None;

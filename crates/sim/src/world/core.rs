@@ -8,7 +8,7 @@ use std::cell::Cell;
 use super::colors::NONE;
 use crate::results::CoreCounts;
 use vermeil_sched::{
-    AskOrder, CoreIndex, CoreLoad, Distance, FixedPace, LifoSlotRule, Ready, RunAfter, Turn,
+    AskOrder, CoreIndex, CoreLoad, Distance, FixedPace, HeldBack, LifoSlotRule, Ready, RunAfter, Turn,
 };
 
 /// The state of a core.
@@ -114,8 +114,8 @@ pub(crate) struct SimLifoSlot {
 pub(crate) struct SimHint {
     /// How long an activation and its successors hold back waiting colors, as a moving mean.
     pub(crate) activation_ns: u64,
-    /// The sum since a color was last taken from the queue, and whether a part was timed.
-    held_back: (u64, bool),
+    /// The delay since a color was last taken from the queue.
+    held_back: HeldBack,
     /// The hint that other cores see if hints are stale, and when the hint was made.
     pub(crate) published: Cell<(u64, CoreLoad)>,
 }
@@ -208,7 +208,7 @@ impl SimCore {
 
     /// Number of colors in a core's queue, and of those that a thief may take.
     pub(crate) fn queued(ready: &Ready<u32>) -> (u32, u32) {
-        (ready.len().max(usize::from(ready.has_work())) as u32, ready.stealable() as u32)
+        (ready.waiting() as u32, ready.stealable() as u32)
     }
 
     /// Adds the time of an activation that has ended.
@@ -217,14 +217,13 @@ impl SimCore {
             true => now_ns.saturating_sub(self.activation.started_ns),
             false => self.activation.expected_ns,
         };
-        let (sum_ns, was_timed) = self.hint.held_back;
-        self.hint.held_back = (sum_ns + took_ns, was_timed || self.activation.is_timed);
+        self.hint.held_back.add(took_ns, self.activation.is_timed);
     }
 
     /// Publishes the time of a color from the queue and all its successors. Also called when a
     /// color goes on while no color waits.
     pub(crate) fn publish_time(&mut self) {
-        if let (took_ns, true) = std::mem::take(&mut self.hint.held_back) {
+        if let Some(took_ns) = self.hint.held_back.end() {
             self.hint.activation_ns = CoreLoad::smooth_ns(self.hint.activation_ns, took_ns);
         }
     }

@@ -350,11 +350,7 @@ impl<W: Watch> World<W> {
     /// The worth class of a color for thieves; `None` if the color must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<QueuedClass> {
         let color = self.colors.color(color);
-        if !self.thieves.stealing.is_on() || color.is_fixed() {
-            return None;
-        }
-        let class = QueuedClass::of(color.worth_ns);
-        if self.thieves.stealing == Stealing::TimeLeft { class } else { class.or(Some(QueuedClass::LEAST)) }
+        if color.is_fixed() { None } else { self.thieves.stealing.class(color.worth_ns) }
     }
 
     /// Wakes the color's core if that core sleeps, else a thief if that pays.

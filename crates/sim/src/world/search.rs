@@ -9,7 +9,7 @@
 //! choose the colors. [`Stealing::look_again_ns`] says how long the watching core sleeps. The
 //! machine says how long each step takes.
 
-use vermeil_sched::{CoreIndex, CoreLoad, Distance, ReadyOrder, SPIN_NS, STEAL_BATCH_MAX, Stealing, Stolen};
+use vermeil_sched::{CoreIndex, CoreLoad, Distance, ReadyOrder, SPIN_NS, StealAmount, Stealing, Stolen};
 
 use super::World;
 use super::colors::TokenPlace;
@@ -212,14 +212,12 @@ impl<W: Watch> World<W> {
         let began_ns = *at_ns;
         let scanned = self.cores[victim.0 as usize].queue.entries as u64;
         let wait_ns = load.wait_ns(began_ns);
-        let mut worth_ns = 0u64;
-        while self.thieves.steal_batch.len() < STEAL_BATCH_MAX
-            && let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns)
-        {
+        let mut amount = StealAmount::new(self.thieves.stealing, load.backlog_ns());
+        while let Some(stolen) = self.take_from(thief, victim, (distance, steal_ns), wait_ns, began_ns) {
             self.core(victim).queue.entries -= stolen.entries;
-            worth_ns += self.colors.color(stolen.token).worth_ns;
+            let is_enough = amount.add(self.colors.color(stolen.token).worth_ns);
             self.thieves.steal_batch.push(stolen);
-            if worth_ns >= self.thieves.stealing.amount_ns(load.backlog_ns(), worth_ns) {
+            if is_enough {
                 break;
             }
         }
