@@ -7,7 +7,7 @@
 //! data across nodes, and frees sent data across nodes, because the memory of packets stays on the
 //! other node. If packets and connection are on one core, all lines are those of `numa-nodes`.
 
-use super::numa::{FAST, GOOD_NS, N_COPY, SLOW, SOURCE, machine, most, of_nodes, run_program, spec};
+use super::numa::{ClientSearch, FAST, GOOD_NS, N_COPY, SLOW, SOURCE, machine, of_nodes, run_program, spec};
 use super::{Findings, MATCHES, Reproduction, RunEffort};
 use crate::SimError;
 use crate::machine::SimMachine;
@@ -44,9 +44,6 @@ const CLIENTS: [u32; 4] = [6_800, 7_200, 8_000, 8_800];
 /// Number of clients at which the slow nodes are overloaded and the fast nodes are not.
 const CONTESTED: u32 = 8_000;
 
-/// Step of the search for the maximum number of clients.
-const STEP: u32 = 100;
-
 fn modes(effort: RunEffort) -> Result<Findings, SimError> {
     let mut findings = Findings::new();
     let machine = machine(&[0, 1, 2, 3])?;
@@ -71,7 +68,7 @@ fn modes(effort: RunEffort) -> Result<Findings, SimError> {
     findings.add_ours(name, good - others, MATCHES);
     if effort == RunEffort::Full {
         for (name, accept) in ACCEPTS {
-            let clients = most(STEP, |clients| run(accept, &machine, clients))?;
+            let clients = ClientSearch::FULL.most(|clients| run(accept, &machine, clients))?;
             findings.add_modelled(format!("{name}: clients each"), clients, (0.0, f64::INFINITY));
         }
     }
