@@ -7,7 +7,8 @@
 //! overlong files and leftovers (`leftovers.rs`), lock-free files without a page (`protocols.rs`),
 //! import cycles between modules (`modules.rs`), long functions and wide structs (`shapes.rs`),
 //! paths that do not exist (`named_paths.rs`), types that share a name (`type_names.rs`),
-//! measured tables without a commit (`measured.rs`) and the language (`prose.rs`).
+//! measured tables without a commit (`measured.rs`), crates that are built twice (`features.rs`)
+//! and the language (`prose.rs`).
 
 use std::path::Path;
 
@@ -15,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::source::{code_only, files_below, has_extension, has_word, read};
 use crate::workspace::{CargoPackage, Workspace};
 use crate::{
-    guesses, invariants, leftovers, measured, modules, named_paths, prose, protocols, shapes, type_names,
-    unused,
+    features, guesses, invariants, leftovers, measured, modules, named_paths, prose, protocols, shapes,
+    type_names, unused,
 };
 
 /// Checks the workspace.
@@ -47,6 +48,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(prose::find(&workspace.root)?);
     findings.extend(unused::find(&workspace.root)?);
     findings.extend(type_names::find(&workspace.root)?);
+    findings.extend(features::find(&workspace.root)?);
     Error::unless_empty(findings)
 }
 

@@ -13,6 +13,7 @@ mod check;
 mod conformance;
 mod docs;
 mod error;
+mod features;
 mod fuzz;
 mod guesses;
 mod invariants;
