@@ -47,7 +47,7 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
     let servers = TailServer::here(options.size)?;
     let mut points = Points::default();
     let mut made: Option<(TailTree, TailSite)> = None;
-    for work in TailWork::ALL {
+    for &work in TailWork::of(options.size) {
         if work.overlay && !rustix::process::geteuid().is_root() {
             println!("\n******** SKIPPED: {}: only root may mount ********\n", work.name);
             continue;

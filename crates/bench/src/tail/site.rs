@@ -94,6 +94,18 @@ impl TailWork {
         Self { skew: ZIPF, ..Self::even("2,000,000 files, zipf", TailTree::ManyFiles) },
     ];
 
+    /// The parts of the smoke size: hosts, popular files, and files on overlayfs. The other parts
+    /// differ from these only in the number of pages.
+    const SMOKE: [Self; 3] = [Self::ALL[2], Self::ALL[4], Self::ALL[5]];
+
+    /// The parts of a run.
+    pub(super) fn of(size: BenchSize) -> &'static [Self] {
+        match size {
+            BenchSize::Full => &Self::ALL,
+            BenchSize::Smoke => &Self::SMOKE,
+        }
+    }
+
     /// Pages that are all alike.
     const fn even(name: &'static str, tree: TailTree) -> Self {
         Self { name, tree, skew: 0.0, overlay: false }
