@@ -276,7 +276,7 @@ fn client_leaving_stuck_core_is_forgotten(io: Io) {
 fn keep_alive_timeout_closes_resting_connection(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
-    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
+    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "4s"]);
     let mut clients = asked.clients(cpus, 4);
     ask_all(&mut clients);
     asked.rests(4);
@@ -289,17 +289,18 @@ fn keep_alive_timeout_closes_resting_connection(io: Io) {
 fn timely_request_of_resting_connection_is_answered(io: Io) {
     let Some(cpus) = two_cpus() else { return };
     let site = TestSite::new();
-    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "8s"]);
+    let timeout = Duration::from_secs(4);
+    let asked = AskedServer::start(io, &site, cpus, &["--keep-alive-timeout", "4s"]);
     let mut clients = asked.clients(cpus, 8);
     let answered = Instant::now();
     let stopped = [0, 1].map(|core| StoppedThread::core(&asked.server, core));
-    if stopped.iter().any(Option::is_none) || answered.elapsed() > Duration::from_secs(3) {
+    if stopped.iter().any(Option::is_none) || answered.elapsed() > timeout / 4 {
         eprintln!("SKIPPED: both cores could not be stopped in time");
         return;
     }
     clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
-    // By now the time since the last answer is longer.
-    std::thread::sleep(Duration::from_secs(9));
+    // All answers came before `answered`, so their timeouts are over then.
+    until("the timeout is over", || (answered.elapsed() > timeout).then_some(()));
     drop(stopped);
     clients.iter_mut().for_each(|client| assert_eq!(client.read(ExpectedContent::Follows).status, 200));
     asked.server.stops_clean();
