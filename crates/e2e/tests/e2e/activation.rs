@@ -1,6 +1,6 @@
 //! Listening sockets that a service manager passes (sd_listen_fds(3)).
 
-use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, until_or, vermeil};
+use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, on_usual, until_or, vermeil};
 use rustix::{net::sockopt::set_socket_reuseport, process::Signal};
 use std::{
     fs,
@@ -18,16 +18,19 @@ use std::{
     time::Duration,
 };
 
-on_both!(
+on_both! {
     connections_wait_in_passed_socket,
     instances_share_passed_socket,
     passed_unix_socket_keeps_its_file,
     reload_keeps_passed_socket,
-    reload_refuses_mode_of_passed_socket,
     more_cores_take_over_passed_socket,
     passed_socket_with_shared_port_keeps_its_queue,
+}
+
+on_usual! {
+    reload_refuses_mode_of_passed_socket,
     wrong_passed_sockets_are_refused,
-);
+}
 
 const RIGHT: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web";
 

@@ -1,23 +1,26 @@
 //! The files of a folder: which files are served, with which types, and which files are refused.
 
-use crate::support::{Io, TestServer, TestSite, noise, on_both};
+use crate::support::{Io, TestServer, TestSite, noise, on_both, on_usual};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-on_both!(
+on_both! {
+    site_has_own_not_found_page,
+    special_file_does_not_hang_server,
+}
+
+on_usual! {
     text_types_have_a_charset,
     folders_have_an_index_a_listing_or_a_redirect,
     listings_escape_names,
     listings_are_sorted_with_sizes_and_dates,
-    site_has_own_not_found_page,
     accepting_client_gets_precompressed_sibling,
     nothing_outside_is_reachable,
     option_decides_about_links,
     dotfiles_are_hidden,
-    special_file_does_not_hang_server,
     unreadable_file_is_forbidden,
-);
+}
 
 fn text_types_have_a_charset(io: Io) {
     let site = TestSite::new();

@@ -2,7 +2,8 @@
 //! server cannot start, no client notices either.
 
 use crate::support::{
-    ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil,
+    ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, on_usual, until,
+    vermeil,
 };
 use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send},
@@ -21,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-on_both!(
+on_both! {
     handover_between_any_sizes_loses_no_request,
     every_way_to_balance_follows_every_other,
     one_that_cannot_start_changes_nothing,
@@ -32,9 +33,12 @@ on_both!(
     one_that_stops_leaves_its_control_socket_to_the_next_one,
     a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
     addresses_that_the_next_one_does_not_want_are_closed,
+}
+
+on_usual! {
     upgrade_without_server_starts_normally,
     service_manager_learns_serving_process,
-);
+}
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
 

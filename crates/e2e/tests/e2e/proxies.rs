@@ -1,19 +1,22 @@
 //! Proxies that the server believes: `[proxies]` and the PROXY protocol.
 
-use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_both, until};
+use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_both, on_usual, until};
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-on_both!(
+on_both! {
     announced_client_is_the_client,
     wrong_announcement_closes_the_connection,
+    announced_client_of_unix_socket_has_no_address,
+    client_bound_counts_announced_clients,
+}
+
+on_usual! {
     forwarded_client_is_the_client_of_the_request,
     unknown_proxy_is_not_believed,
     forwarded_field_names_client_and_scheme,
     quote_of_client_gives_no_rights_of_the_proxy,
-    announced_client_of_unix_socket_has_no_address,
     reload_changes_the_believed_proxies,
-    client_bound_counts_announced_clients,
-);
+}
 
 /// A site with a program that prints the variables of the connection.
 fn site() -> TestSite {

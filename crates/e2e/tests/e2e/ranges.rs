@@ -1,13 +1,16 @@
 //! Parts of files, on each way to send, compared byte by byte.
 
-use crate::support::{Io, Response, TestClient, TestServer, TestSite, noise, on_both};
+use crate::support::{Io, Response, TestClient, TestServer, TestSite, noise, on_both, on_usual};
 
-on_both!(
+on_both! {
     one_range_gives_its_bytes,
     several_ranges_give_their_bytes,
+}
+
+on_usual! {
     unsatisfiable_range_is_a_416,
     too_many_or_malformed_ranges_get_the_whole,
-);
+}
 
 /// Kept in memory and copied; kept in memory and gathered; sent from the page cache.
 const FILES: [(&str, usize); 3] = [("/small.txt", 1000), ("/mid.bin", 60_000), ("/large.bin", 3_000_000)];

@@ -1,22 +1,27 @@
 //! Another configuration while the server runs: taken as a whole or refused as a whole, and no
 //! connection is closed.
 
-use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, until};
+use crate::support::{
+    ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_both, on_usual, until,
+};
 use rustix::process::Signal;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-on_both!(
+on_both! {
     a_connection_gets_the_new_hosts_with_its_next_request,
-    a_bad_configuration_is_refused_and_the_old_stays,
     addresses_come_and_go,
     repeated_reload_loses_no_request,
     limits_and_the_log_change,
+}
+
+on_usual! {
+    a_bad_configuration_is_refused_and_the_old_stays,
     reload_names_keys_that_need_restart,
     a_server_without_a_file_opens_its_log_anew,
-);
+}
 
 /// Writes the configuration and reloads the server; waits until the server has printed `words` once
 /// more.

@@ -1,24 +1,27 @@
 //! Methods, bodies, persistence and pipelining.
 
-use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_both};
+use crate::support::{ExpectedContent, Io, TestServer, TestSite, noise, on_both, on_usual};
 
-on_both!(
-    head_is_get_without_the_content,
-    options_answer_names_allowed_methods,
-    other_methods_are_refused_by_name,
+on_both! {
     a_body_is_read_and_the_connection_kept,
     a_body_over_the_limit_is_refused_and_the_connection_closed,
     a_chunked_body_over_the_limit_closes_the_connection,
     expect_100_gets_final_answer_and_close,
+    pipelined_requests_are_answered_in_order,
+    bad_method_is_refused_in_two_pieces,
+}
+
+on_usual! {
+    head_is_get_without_the_content,
+    options_answer_names_allowed_methods,
+    other_methods_are_refused_by_name,
     http_1_0_closes_unless_asked_to_keep,
     close_is_honoured,
-    pipelined_requests_are_answered_in_order,
     last_answer_announces_close,
     target_is_judged_before_method,
     raw_utf8_target_is_served_as_escaped,
     later_minor_version_is_answered_as_1_1,
-    bad_method_is_refused_in_two_pieces,
-);
+}
 
 fn target_is_judged_before_method(io: Io) {
     let site = TestSite::new();

@@ -1,6 +1,8 @@
 //! HTTPS: handshakes, certificates, and clients that do something else.
 
-use crate::support::{Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil};
+use crate::support::{
+    Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, on_usual, until, vermeil,
+};
 use rustix::process::Signal;
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
@@ -24,23 +26,15 @@ use std::{
     thread,
 };
 
-on_both!(
+on_both! {
     both_versions_serve_small_and_large_files,
     request_without_tls_gets_400,
     client_that_is_no_tls_client_is_closed,
     half_handshake_ends_with_the_header_timeout,
-    host_has_the_certificate_of_its_name,
-    replaced_certificate_is_used,
     upload_reaches_the_server,
     drain_ends_idle_tls_connections,
-    server_that_changed_its_user_reads_renewed_keys,
     session_is_resumed,
-    wrong_key_is_refused_by_check_and_serve_and_reload,
-    host_that_requires_https_redirects,
-    program_gets_variables_of_tls,
     announced_client_speaks_tls,
-    proxy_that_names_https_is_not_redirected,
-    status_counts_handshakes,
     openssl_and_curl_are_served,
     certificates_change_under_load,
     heads_and_ranges_are_exact,
@@ -48,7 +42,18 @@ on_both!(
     failed_handshakes_leave_no_descriptor,
     keep_alive_timeout_closes_idle_tls_connection,
     renegotiation_is_refused_at_once,
-);
+}
+
+on_usual! {
+    host_has_the_certificate_of_its_name,
+    wrong_key_is_refused_by_check_and_serve_and_reload,
+    host_that_requires_https_redirects,
+    program_gets_variables_of_tls,
+    proxy_that_names_https_is_not_redirected,
+    status_counts_handshakes,
+    server_that_changed_its_user_reads_renewed_keys,
+    replaced_certificate_is_used,
+}
 
 /// A self-signed certificate with a P-256 key.
 pub(crate) struct TestCertificate {

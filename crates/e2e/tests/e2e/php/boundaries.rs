@@ -5,14 +5,14 @@
 //! own or with the server's group.
 
 use super::{installed, site, write};
-use crate::support::{Io, TestServer, TestSite, on_both, until};
+use crate::support::{Io, TestServer, TestSite, on_usual, until};
 use rustix::process::geteuid;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-on_both! {
+on_usual! {
     program_of_one_host_reaches_nothing_of_others,
     cgi_user_equal_to_server_user_is_refused,
     programs_gain_privileges_only_where_allowed,

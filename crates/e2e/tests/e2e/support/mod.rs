@@ -59,13 +59,13 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 /// Makes `mod usual` with one test per named function, on the driver that `serve` chooses, and `mod
-/// epoll` with the same tests for `--include-ignored`.
+/// other` with the same tests on epoll for `--include-ignored`.
 macro_rules! on_usual {
     ($($name:ident),* $(,)?) => {
         mod usual {
             $(#[test] fn $name() { super::$name($crate::support::Io::usual()); })*
         }
-        mod epoll {
+        mod other {
             $(#[test] #[ignore = "tests nothing of the driver: cargo xtask test --all"]
             fn $name() { super::$name($crate::support::Io::Epoll); })*
         }
