@@ -6,7 +6,7 @@
 
 use super::options::FollowSymlinks;
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat, statat},
+    fs::{AtFlags, CWD, FileType, OFlags, ResolveFlags, Stat, fstat, readlinkat, statat},
     io::Errno,
 };
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -85,7 +85,7 @@ pub(super) fn open(
     }
     let mut races = 0;
     loop {
-        match openat2(root, path, purpose.flags(), Mode::empty(), resolve) {
+        match vermeil_io::open(root, path, purpose.flags(), resolve) {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if cache == CacheOnly::No && races < RACES_MAX => races += 1,
             // Not "would block", because a repetition on another thread would not help.

@@ -8,7 +8,7 @@ use super::{
     options::FollowSymlinks,
 };
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat2},
+    fs::{CWD, OFlags, ResolveFlags, fstatfs},
     io::Errno,
 };
 use std::{
@@ -112,5 +112,5 @@ pub(super) fn locate(path: &Path, cache: CacheOnly) -> Result<OwnedFd, Errno> {
         CacheOnly::Yes => ResolveFlags::CACHED,
         CacheOnly::No => ResolveFlags::empty(),
     };
-    openat2(CWD, path, flags, Mode::empty(), resolve)
+    vermeil_io::open(CWD, path, flags, resolve)
 }

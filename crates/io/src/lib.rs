@@ -40,6 +40,7 @@ mod file;
 mod idle_pool;
 mod load_page;
 mod memory;
+mod open;
 mod options;
 pub mod output;
 mod pages;
@@ -61,6 +62,7 @@ pub use file::{CacheOnly, append_nowait, read_nowait, read_waiting, start_writeb
 pub use idle_pool::{IdlePool, ParkRequest};
 pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};
+pub use open::{SealedOpens, open, seal_opens};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use passed::{is_listening, shares_port, take_passed, takes_both_families};

@@ -6,7 +6,7 @@
 
 use crate::parts::FoundProgram;
 use rustix::{
-    fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
+    fs::{FileType, OFlags, ResolveFlags, fstat},
     io::Errno,
 };
 use std::{fs::File, os::fd::AsFd as _, sync::Arc};
@@ -107,7 +107,7 @@ impl ProgramLookup {
             resolve |= ResolveFlags::CACHED;
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let found = openat2(self.root.as_fd(), path, flags, Mode::empty(), resolve)?;
+        let found = vermeil_io::open(self.root.as_fd(), path, flags, resolve)?;
         Ok(FileType::from_raw_mode(fstat(found)?.st_mode))
     }
 }

@@ -12,6 +12,7 @@ use rustix::{io::Errno, process::getpid};
 use seccompiler::{BpfProgram, TargetArch, apply_filter, apply_filter_all_threads, compile_from_json};
 use serde_json::{Value, json};
 use std::env::consts::ARCH;
+use vermeil_io::SealedOpens;
 
 /// The system calls of the server.
 const CALLS: &str = include_str!("calls.txt");
@@ -22,13 +23,25 @@ pub(super) struct Filtered {
     pub(super) calls: usize,
 }
 
-/// Forbids all other calls for this thread and the threads that it starts.
+/// The calls that open files.
+const OPENS: [&str; 2] = ["openat", "openat2"];
+
+/// Forbids all other calls for this thread and the threads that it starts. With sealed arguments of
+/// `openat2(2)`, also forbids opening files with truncation and without writing.
 ///
 /// # Errors
 /// Why the filter failed, in words.
-pub(super) fn enter() -> Result<Filtered, String> {
+pub(super) fn enter(opens: Option<SealedOpens>) -> Result<Filtered, String> {
     let arch = TargetArch::try_from(ARCH).map_err(|_| format!("none is made for {ARCH}"))?;
-    let lines = parse(CALLS, u64::from(getpid().as_raw_nonzero().get().unsigned_abs()));
+    let pid = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
+    let mut lines = parse(CALLS, pid, opens.map_or(0, SealedOpens::address));
+    if opens.is_none() {
+        // Landlock refuses truncation instead.
+        for line in lines.iter_mut().filter(|line| OPENS.contains(&line.name)) {
+            line.conditions.clear();
+        }
+        lines.dedup();
+    }
     let calls = count(&lines);
     let program = compile(&lines, arch)?;
     apply_filter(&program).map_err(|error| error.to_string())?;
@@ -61,26 +74,39 @@ struct FilterLine<'a> {
 /// A condition on one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
-    Equals { argument: u8, value: u64 },
-    HasBits { argument: u8, bits: u64 },
+    Equals {
+        argument: u8,
+        value: u64,
+    },
+    /// The bits of `mask` have this value.
+    Bits {
+        argument: u8,
+        mask: u64,
+        value: u64,
+    },
 }
 
-/// Parses the list. `pid` replaces the word `pid` in it. Lines of other processors are left out.
+/// Parses the list. `pid` and `sealed`, the address of the sealed arguments, replace these words in
+/// it. Lines of other processors are left out.
 ///
 /// # Panics
 /// The list is malformed, which a test would have noticed.
-fn parse(text: &str, pid: u64) -> Vec<FilterLine<'_>> {
+fn parse(text: &str, pid: u64, sealed: u64) -> Vec<FilterLine<'_>> {
     let number = |text: &str| match (text, text.strip_prefix("0x")) {
         ("pid", _) => pid,
+        ("sealed", _) => sealed,
+        ("slot", _) => SealedOpens::MASK,
         (_, Some(digits)) => u64::from_str_radix(digits, 16).expect("a number"),
         _ => text.parse().expect("a number"),
     };
     let condition = |word: &str| {
-        if let Some((argument, value)) = word.split_once('=') {
-            Condition::Equals { argument: argument.parse().expect("an argument"), value: number(value) }
+        if let Some((argument, bits)) = word.split_once('&') {
+            let (mask, value) = bits.split_once('=').unwrap_or((bits, bits));
+            let argument = argument.parse().expect("an argument");
+            Condition::Bits { argument, mask: number(mask), value: number(value) }
         } else {
-            let (argument, bits) = word.split_once('&').expect("a condition");
-            Condition::HasBits { argument: argument.parse().expect("an argument"), bits: number(bits) }
+            let (argument, value) = word.split_once('=').expect("a condition");
+            Condition::Equals { argument: argument.parse().expect("an argument"), value: number(value) }
         }
     };
     let mut lines = Vec::new();
@@ -125,8 +151,8 @@ fn rule(FilterLine { name, conditions }: &FilterLine<'_>) -> Value {
             Condition::Equals { argument, value } => {
                 json!({ "index": argument, "type": "dword", "op": "eq", "val": value })
             }
-            Condition::HasBits { argument, bits } => {
-                json!({ "index": argument, "type": "qword", "op": { "masked_eq": bits }, "val": bits })
+            Condition::Bits { argument, mask, value } => {
+                json!({ "index": argument, "type": "qword", "op": { "masked_eq": mask }, "val": value })
             }
         })
         .collect();
@@ -175,11 +201,13 @@ mod tests {
     ];
 
     /// Calls that are allowed for some arguments only.
-    const BOUNDED: [&str; 10] = [
+    const BOUNDED: [&str; 12] = [
         "bpf",
         "clone",
         "ioctl",
         "kill",
+        "openat",
+        "openat2",
         "prctl",
         "sched_setscheduler",
         "seccomp",
@@ -190,7 +218,7 @@ mod tests {
 
     #[test]
     fn list_is_sorted_and_compiles() {
-        let lines = parse(CALLS, 1);
+        let lines = parse(CALLS, 1, 0);
         let arch = TargetArch::try_from(ARCH).expect("known");
         compile(&lines, arch).expect("every name is a system call");
         assert!(lines.is_sorted_by_key(|line| line.name));
@@ -198,7 +226,7 @@ mod tests {
 
     #[test]
     fn list_has_no_call_that_leaves_the_sandbox() {
-        for line in parse(CALLS, 1) {
+        for line in parse(CALLS, 1, 0) {
             assert!(!NEVER.contains(&line.name), "{}", line.name);
             let is_bounded = BOUNDED.contains(&line.name);
             assert_eq!(is_bounded, !line.conditions.is_empty(), "{}", line.name);
@@ -207,8 +235,9 @@ mod tests {
 
     #[test]
     fn line_has_name_conditions_and_reason() {
-        let lines = parse("# all\n\nread\nkill 0=pid # why\nsocket 0=2 1&0x800\n", 7);
-        let [read, kill, socket] = &lines[..] else { panic!("{lines:?}") };
+        let lines =
+            parse("# all\n\nread\nkill 0=pid # why\nsocket 0=2 1&0x800\nopenat2 2&0xf0=sealed\n", 7, 0x40);
+        let [read, kill, socket, open] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(*read, FilterLine { name: "read", conditions: Vec::new() });
         assert_eq!(
             *kill,
@@ -216,9 +245,11 @@ mod tests {
         );
         let both = vec![
             Condition::Equals { argument: 0, value: 2 },
-            Condition::HasBits { argument: 1, bits: 0x800 },
+            Condition::Bits { argument: 1, mask: 0x800, value: 0x800 },
         ];
         assert_eq!(*socket, FilterLine { name: "socket", conditions: both });
-        assert_eq!(count(&lines), 3);
+        let sealed = vec![Condition::Bits { argument: 2, mask: 0xf0, value: 0x40 }];
+        assert_eq!(*open, FilterLine { name: "openat2", conditions: sealed });
+        assert_eq!(count(&lines), 4);
     }
 }

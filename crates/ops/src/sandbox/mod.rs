@@ -72,8 +72,13 @@ impl Sandbox {
 
 /// Gives up the rights that serving does not need, for this thread and the threads that it starts.
 pub fn enter(rights: &Rights<'_>, outside: Outside) -> Sandbox {
-    let landlock = described(rights, restrict(rights));
-    let filtered = filter::enter();
+    let opens = vermeil_io::seal_opens().ok();
+    let truncation = if opens.is_some() { Truncation::Filtered } else { Truncation::Refused };
+    let mut landlock = described(rights, restrict(rights, truncation));
+    let filtered = filter::enter(opens);
+    if filtered.is_err() && truncation == Truncation::Filtered {
+        landlock = described(rights, restrict(rights, Truncation::Refused));
+    }
     let has_filter = filtered.is_ok();
     let calls = match filtered {
         Ok(Filtered { calls }) => format!("{calls} system calls (seccomp)"),
@@ -128,15 +133,30 @@ fn described(rights: &Rights<'_>, restricted: Result<RestrictionStatus, RulesetE
     }
 }
 
-fn restrict(rights: &Rights<'_>) -> Result<RestrictionStatus, RulesetError> {
+/// The part of the sandbox that refuses to truncate files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truncation {
+    /// The filter refuses to open files with truncation.
+    Filtered,
+    /// Landlock refuses truncation. Then the kernel looks at all folders above each file that is
+    /// opened for reading too, because the descriptor could be truncated later. That took 1.3 to
+    /// 1.6 µs, beside 6.3 µs for the open and the close of a file in a random folder.
+    Refused,
+}
+
+fn restrict(rights: &Rights<'_>, truncation: Truncation) -> Result<RestrictionStatus, RulesetError> {
+    let mut handled = AccessFs::from_write(ABI_KNOWN) | AccessFs::Execute;
+    if truncation == Truncation::Filtered {
+        handled.remove(AccessFs::Truncate);
+    }
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_write(ABI_KNOWN) | AccessFs::Execute)?
+        .handle_access(handled)?
         .handle_access(AccessNet::from_all(ABI_KNOWN))?
         .scope(Scope::Signal)?
         .create()?;
     if let Some(workspace) = rights.workspace.and_then(|path| PathFd::new(path).ok()) {
-        rules = rules.add_rule(PathBeneath::new(workspace, within_workspace()))?;
+        rules = rules.add_rule(PathBeneath::new(workspace, within_workspace() & handled))?;
     }
     if let Some(spool) = rights.spool.and_then(|path| PathFd::new(path).ok()) {
         // No file gets a name there, because that would need `MakeReg`.

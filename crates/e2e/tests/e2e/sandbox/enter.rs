@@ -55,15 +55,19 @@ pub(super) fn attempts(file: &Path) -> Vec<(CallAttempt, Errno)> {
     let flags = Number(nix::libc::O_CREAT as u64 | nix::libc::O_WRONLY as u64);
     let parent = u64::from(std::process::id());
     let sys = |number: nix::libc::c_long| number.cast_unsigned();
+    let path = file.as_os_str().as_bytes();
+    let truncate = |more| Number(nix::libc::O_TRUNC as u64 | more);
+    // An open for reading would empty a file that the user may write. On older kernels Landlock
+    // refuses that, once the file is there.
+    let truncations = [
+        (attempt(sys(nix::libc::SYS_openat), path, [here, Text, truncate(0), none]), Errno::ENOSYS),
+        (attempt(sys(nix::libc::SYS_openat), path, [here, Text, truncate(3), none]), Errno::ENOSYS),
+        // The argument struct is not in the sealed page.
+        (attempt(sys(nix::libc::SYS_openat2), path, [here, Text, Text, Number(24)]), Errno::ENOSYS),
+    ];
+    let truncations = truncations.into_iter().filter(|_| kernel_seals_memory());
     vec![
-        (
-            attempt(
-                sys(nix::libc::SYS_openat),
-                file.as_os_str().as_bytes(),
-                [here, Text, flags, Number(0o600)],
-            ),
-            Errno::EACCES,
-        ),
+        (attempt(sys(nix::libc::SYS_openat), path, [here, Text, flags, Number(0o600)]), Errno::EACCES),
         (attempt(sys(nix::libc::SYS_execve), b"/bin/true", [Text, none, none, none]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_kill), b"", [Number(parent), none, none, none]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_bpf), b"", [Number(5), none, none, none]), Errno::ENOSYS),
@@ -71,6 +75,17 @@ pub(super) fn attempts(file: &Path) -> Vec<(CallAttempt, Errno)> {
         (attempt(sys(nix::libc::SYS_unshare), b"", [none; 4]), Errno::ENOSYS),
         (attempt(sys(nix::libc::SYS_clone), b"", [Number(17), none, none, none]), Errno::ENOSYS),
     ]
+    .into_iter()
+    .chain(truncations)
+    .collect()
+}
+
+/// Whether the kernel has `mseal(2)`, which Linux 6.10 brought.
+fn kernel_seals_memory() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0_u32));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(10))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
