@@ -196,9 +196,13 @@ impl ColdLookup<'_> {
         if self.root.options().programs.include(path) {
             return Err(ColdEnd::Regular);
         }
-        let original = self.read(path)?;
+        let opened = self.open(path)?;
+        // Before the read, because the first look into a folder may have to wait, and then this
+        // look-up begins again on another thread.
+        let may_have = self.siblings(path)?;
+        let original = self.read_opened(&opened)?;
         let mut siblings = Vec::new();
-        for (coding, suffix) in self.siblings(path)?.to_look_for() {
+        for (coding, suffix) in may_have.to_look_for() {
             let sibling = [path, suffix].concat();
             if self.root.options().programs.include(&sibling) {
                 continue;
@@ -277,19 +281,24 @@ impl ColdLookup<'_> {
 
     /// Reads the file at `path`, which begins with a slash.
     fn read(&self, path: &[u8]) -> Result<ColdFile, ColdEnd> {
+        self.read_opened(&self.open(path)?)
+    }
+
+    /// Opens the file at `path`, which begins with a slash.
+    fn open(&self, path: &[u8]) -> Result<File, ColdEnd> {
         let (base, at, way) = self.place(path);
-        let file = match open(base, &at, OpenPurpose::Reading, way, self.cache) {
-            Ok(file) => File::from(file),
-            Err(errno) => return Err(ended(errno)),
-        };
-        if let Some(short) = self.read_short(&file)? {
+        open(base, &at, OpenPurpose::Reading, way, self.cache).map(File::from).map_err(ended)
+    }
+
+    fn read_opened(&self, file: &File) -> Result<ColdFile, ColdEnd> {
+        if let Some(short) = self.read_short(file)? {
             return Ok(short);
         }
         for _ in 0..LOOKS_MAX {
             let read_ms = epoch_ms();
             let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
             self.check(&validator)?;
-            match self.read_once(&file, &validator) {
+            match self.read_once(file, &validator) {
                 Ok(bytes) => return Ok(ColdFile { bytes, validator, read_ms }),
                 Err(ReadFailure::WouldBlock) => return Err(ColdEnd::WouldBlock),
                 Err(ReadFailure::Failed) => return Err(ColdEnd::Regular),
