@@ -44,11 +44,22 @@ fn with_refused<T: Send>(refused: Vec<RefusedCall>, error: i32, f: impl FnOnce()
     })
 }
 
+/// Looks for threads that are ending, before the threads count as held.
+const LOOKS: usize = 10_000;
+
 /// The number of descriptors, and the names of the runtime's threads.
 fn held() -> (usize, Vec<String>) {
-    let names = fs::read_dir("/proc/self/task").expect("a process has threads").flatten();
-    let names = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-    let names = names.filter(|name| name.starts_with("vermeil")).collect();
+    let running = || {
+        let names = fs::read_dir("/proc/self/task").expect("a process has threads").flatten();
+        let names = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("vermeil")).collect::<Vec<_>>()
+    };
+    // The kernel lists a thread for a moment after its join.
+    let ended = (0..LOOKS).find(|_| {
+        std::thread::yield_now();
+        running().is_empty()
+    });
+    let names = ended.map_or_else(running, |_| Vec::new());
     (fs::read_dir("/proc/self/fd").expect("a process has descriptors").count(), names)
 }
 
