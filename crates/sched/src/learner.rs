@@ -1,4 +1,5 @@
-//! What a core learns from its timed runs, steals and wake-ups, and when the core publishes it.
+//! The costs that a core learns from its timed runs, steals and wake-ups, and the publication of
+//! these costs.
 //!
 //! Each core has a [`Learner`], which makes estimates, chooses the runs to time and the steals to
 //! explore, and moves the published costs (`learner/published.rs`) towards its estimates. The
