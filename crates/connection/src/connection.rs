@@ -50,37 +50,98 @@ pub struct Connection {
     pub place: ConnectionPermit,
     /// Whether the connection is served.
     pub admission: Admission,
-    /// The client in the log. `None` when the log is off.
-    pub peer: Option<Client>,
+    /// What is known of the client.
+    pub client: ClientFacts,
     /// The state of HTTP.
     pub conversation: Conversation,
-    /// Received bytes. The bytes before `consumed` are processed.
-    pub input: Vec<u8>,
-    /// The number of processed bytes at the start of `input`.
-    pub consumed: usize,
+    /// The received bytes.
+    pub input: Input,
     /// Answers not yet handed to the driver.
     pub output: Vec<u8>,
     /// Whether the driver still holds an answer of this connection.
     sending: bool,
-    limit: Sleep,
-    waiting_for: WaitingFor,
-    /// Since when the client has made no progress with a part of a request, on the core's clock.
-    pub quiet_since_ms: Option<u64>,
-    /// Bytes of content that have come since then.
-    quiet_bytes: u64,
-    /// The last rest was short.
-    asks_often: bool,
+    /// The time that the client may take.
+    pub wait: ClientWait,
     /// How the connection is closed if nothing else happens.
     pub farewell: Farewell,
+    /// The request that is being answered, if its answer has to wait.
+    under_way: Option<Box<UnderWay>>,
+    /// Set when the client has sent its last byte.
+    half_closed: Option<Box<HalfClosed>>,
+}
+
+/// What is known of the client of a connection.
+pub struct ClientFacts {
+    /// The client in the log. `None` when the log is off.
+    pub logged: Option<Client>,
     /// Set once an answer may have depended on it.
     pub origin: Option<Box<ClientOrigin>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
     /// system calls. Shared with the request that is being answered.
     link: Option<Arc<ClientLink>>,
-    /// The request that is being answered, if its answer has to wait.
-    under_way: Option<Box<UnderWay>>,
-    /// Set when the client has sent its last byte.
-    half_closed: Option<Box<HalfClosed>>,
+}
+
+/// Received bytes, of which some at the start are processed.
+#[derive(Default)]
+pub struct Input {
+    bytes: Vec<u8>,
+    /// The number of processed bytes at the start of `bytes`.
+    consumed: usize,
+}
+
+impl Input {
+    /// The bytes that are not processed yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.bytes[self.consumed..]
+    }
+
+    /// Marks the next `count` bytes as processed.
+    pub fn consume(&mut self, count: usize) {
+        self.consumed += count;
+    }
+}
+
+impl From<Input> for Vec<u8> {
+    fn from(input: Input) -> Self {
+        let Input { mut bytes, consumed } = input;
+        bytes.drain(..consumed);
+        bytes
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, consumed: 0 }
+    }
+}
+
+/// The time that the client may take.
+pub struct ClientWait {
+    limit: Sleep,
+    waiting_for: WaitingFor,
+    /// Since when the client has made no progress with a part of a request, on the core's clock.
+    quiet_since_ms: Option<u64>,
+    /// Bytes of content that have come since then.
+    quiet_bytes: u64,
+    /// The last rest was short.
+    asks_often: bool,
+}
+
+impl ClientWait {
+    fn new() -> Self {
+        Self {
+            limit: Sleep::unset(),
+            waiting_for: WaitingFor::Nothing,
+            quiet_since_ms: None,
+            quiet_bytes: 0,
+            asks_often: false,
+        }
+    }
+
+    /// The client has sent a whole request, or content at the minimum rate.
+    pub fn end_quiet(&mut self) {
+        (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
+    }
 }
 
 /// The kind of the next bytes, which decides how long the client may take.
@@ -150,7 +211,7 @@ impl Connection {
     /// A connection that has had `requests` requests.
     pub fn new(stream: ClientStream, place: ConnectionPermit, admission: Admission, requests: u32) -> Self {
         let logs = core_context::with(|local| local.records.log.is_on());
-        let peer = logs
+        let logged = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
             .flatten()
             .map(Client::of);
@@ -158,20 +219,13 @@ impl Connection {
             stream,
             place,
             admission,
-            peer,
+            client: ClientFacts { logged, origin: None, link: None },
             conversation: Conversation::after(requests),
-            input: Vec::new(),
-            consumed: 0,
+            input: Input::default(),
             output: Vec::new(),
             sending: false,
-            limit: Sleep::unset(),
-            waiting_for: WaitingFor::Nothing,
-            quiet_since_ms: None,
-            quiet_bytes: 0,
-            asks_often: false,
+            wait: ClientWait::new(),
             farewell: Farewell::Expected,
-            origin: None,
-            link: None,
             under_way: None,
             half_closed: None,
         }
@@ -204,7 +258,7 @@ impl Connection {
         if !mem::take(&mut self.sending) {
             return Ok(());
         }
-        let Self { stream, place, limit, waiting_for, .. } = self;
+        let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
         let buffer = with_write_timeout(stream.tcp(), place, limit, waiting_for, stream.sent()).await?;
         if self.output.capacity() == 0 {
             self.output = buffer;
@@ -225,7 +279,7 @@ impl Connection {
         offset: &mut u64,
         count: usize,
     ) -> Result<usize, Lost> {
-        let Self { stream, place, limit, waiting_for, .. } = self;
+        let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
         let tcp = stream.tcp();
         with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file, offset, count)).await
     }
@@ -241,12 +295,12 @@ impl Connection {
             return Ok(ReceiveOutcome::Over(Farewell::Expected));
         }
         let mut after_rest = None;
-        let since_ms = self.quiet_since_ms.filter(|_| waiting_for == self.waiting_for);
-        if waiting_for != self.waiting_for || waiting_for == WaitingFor::NextRequest {
+        let since_ms = self.wait.quiet_since_ms.filter(|_| waiting_for == self.wait.waiting_for);
+        if waiting_for != self.wait.waiting_for || waiting_for == WaitingFor::NextRequest {
             // The time of the first request runs from the start of the connection.
             let goes_on =
-                self.waiting_for == WaitingFor::FirstRequest && waiting_for == WaitingFor::RestOfHead;
-            self.waiting_for = waiting_for;
+                self.wait.waiting_for == WaitingFor::FirstRequest && waiting_for == WaitingFor::RestOfHead;
+            self.wait.waiting_for = waiting_for;
             if !goes_on {
                 after_rest = self.set_limit(waiting_for);
             }
@@ -255,10 +309,10 @@ impl Connection {
         let idle = waiting_for.idle_state();
         // Further pieces of a head do not restart the time.
         let since_ms = since_ms.unwrap_or_else(now_ms);
-        self.quiet_since_ms = Some(since_ms);
+        self.wait.quiet_since_ms = Some(since_ms);
         self.place.set_idle_since(idle, since_ms);
         let received = loop {
-            let (stream, place, input) = (&mut self.stream, &mut self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &mut self.place, &mut self.input.bytes);
             let receiving = poll_fn(|context| {
                 place.follow(idle, since_ms);
                 match stream.poll_recv(context, input) {
@@ -271,7 +325,7 @@ impl Connection {
                     polled => polled.map(ReceiveEnd::Is),
                 }
             });
-            let received = movable(pin!(self.limit.limit(receiving))).await;
+            let received = movable(pin!(self.wait.limit.limit(receiving))).await;
             match (received, after_rest.take()) {
                 (Err(_), Some(allowed)) => after_rest = self.rest(allowed, since_ms).await?,
                 (Ok(ReceiveEnd::Is(received)), _) => break Ok(received),
@@ -303,24 +357,24 @@ impl Connection {
 
     /// Counts and logs a request of which the client sent a part before it left.
     fn log_begun(&self) {
-        let unread = &self.input[self.consumed..];
+        let unread = self.input.unread();
         if core_context::request_line(unread).is_empty() {
             return;
         }
         core_context::with(|local| {
             local.server.count_request();
-            local.end_unparsed(self.peer, unread, under_way::LEFT, AnswerEnd::Aborted);
+            local.end_unparsed(self.client.logged, unread, under_way::LEFT, AnswerEnd::Aborted);
         });
     }
 
     /// The content of a request begins.
     pub(crate) fn begin_content(&mut self) {
-        (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
+        self.wait.end_quiet();
     }
 
     /// Whether the connection has received bytes that are not processed yet.
     pub(crate) fn has_unread(&self) -> bool {
-        self.consumed < self.input.len()
+        !self.input.unread().is_empty()
     }
 
     /// Appends the next part of the current request's content to `into`. Waits at most `patience`.
@@ -331,11 +385,11 @@ impl Connection {
     ) -> Result<ContentStep, Lost> {
         loop {
             let limits = core_context::with(|local| local.server.limits.clone());
-            let unread = &self.input[self.consumed..];
+            let unread = self.input.unread();
             match self.conversation.next(unread, &limits) {
                 ConversationEvent::Body { consumed, data, done } => {
                     into.extend_from_slice(&unread[data]);
-                    self.consumed += consumed;
+                    self.input.consume(consumed);
                     return Ok(if done { ContentStep::Done } else { ContentStep::More });
                 }
                 ConversationEvent::Reject(rejection) => return Ok(ContentStep::Refused(rejection)),
@@ -349,16 +403,16 @@ impl Connection {
             }
             self.drop_consumed();
             // The next wait begins anew.
-            self.waiting_for = WaitingFor::Nothing;
-            self.limit.set(patience);
-            let since_ms = *self.quiet_since_ms.get_or_insert_with(now_ms);
+            self.wait.waiting_for = WaitingFor::Nothing;
+            self.wait.limit.set(patience);
+            let since_ms = *self.wait.quiet_since_ms.get_or_insert_with(now_ms);
             self.place.set_idle_since(IdleState::Body, since_ms);
-            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input.bytes);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
                 Poll::Pending if place.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
                 polled => polled.map(ReceiveEnd::Is),
             });
-            let received = self.limit.limit(receiving).await;
+            let received = self.wait.limit.limit(receiving).await;
             self.place.set_idle(IdleState::No);
             let count = match received {
                 Ok(ReceiveEnd::Is(Ok(0))) => return Err(Lost::Peer),
@@ -366,9 +420,9 @@ impl Connection {
                 Ok(ReceiveEnd::GivesWay) | Err(_) => return Ok(ContentStep::Late),
             };
             // Less than the minimum rate is no progress.
-            self.quiet_bytes += count as u64;
-            if self.quiet_bytes >= CONTENT_RATE_MIN {
-                (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
+            self.wait.quiet_bytes += count as u64;
+            if self.wait.quiet_bytes >= CONTENT_RATE_MIN {
+                self.wait.end_quiet();
             }
         }
     }
@@ -376,21 +430,21 @@ impl Connection {
     /// Lends the timer of this connection to a caller that waits meanwhile for something other than
     /// the client. Moving an armed timer costs next to nothing.
     pub fn lend_limit(&mut self) -> Sleep {
-        mem::replace(&mut self.limit, Sleep::unset())
+        mem::replace(&mut self.wait.limit, Sleep::unset())
     }
 
     /// Takes the timer back. The next wait for the client begins anew.
     pub fn give_back_limit(&mut self, limit: Sleep) {
-        self.limit = limit;
-        self.waiting_for = WaitingFor::Nothing;
+        self.wait.limit = limit;
+        self.wait.waiting_for = WaitingFor::Nothing;
     }
 
     /// Ready when the client has gone: the client has closed the connection, or vanished. A client
     /// that has closed only its sending side is still there. The connection keeps the bytes that
     /// the client sends meanwhile, up to a bound. Beyond the bound the client is not watched.
     pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.half_closed.is_none() && self.input.len() - self.consumed < WATCHED_BYTES_MAX {
-            match self.stream.poll_recv(context, &mut self.input) {
+        while self.half_closed.is_none() && self.input.unread().len() < WATCHED_BYTES_MAX {
+            match self.stream.poll_recv(context, &mut self.input.bytes) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Ok(0)) => self.half_closed = Some(Box::new(HalfClosed::new())),
@@ -415,14 +469,15 @@ impl Connection {
     }
 
     fn drop_consumed(&mut self) {
-        if self.consumed == self.input.len() {
+        let Input { bytes, consumed } = &mut self.input;
+        if *consumed == bytes.len() {
             // A waiting connection keeps no buffer.
-            self.input = Vec::new();
+            *bytes = Vec::new();
             self.output = Vec::new();
         } else {
-            self.input.drain(..self.consumed);
+            bytes.drain(..*consumed);
         }
-        self.consumed = 0;
+        *consumed = 0;
     }
 
     fn next_wait(&self) -> WaitingFor {
@@ -449,7 +504,7 @@ impl Connection {
             WaitingFor::RestOfBody => timeouts.body,
             WaitingFor::FirstRequest | WaitingFor::RestOfHead | WaitingFor::Nothing => timeouts.header,
         };
-        self.limit.set(allowed);
+        self.wait.limit.set(allowed);
         None
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn serve(
     start: ConnectionStart,
 ) -> impl Future<Output = ()> + Send + 'static {
     let mut connection = Connection::new(stream, place, admission, start.requests);
-    connection.input = start.input;
+    connection.input = start.input.into();
     connection.set_origin(start.origin);
     async move {
         let ended = run(&mut connection).await;
@@ -84,7 +84,7 @@ pub(crate) fn serve(
 }
 
 async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
-    if connection.origin.is_none()
+    if connection.client.origin.is_none()
         && connection.is_announced()
         && !Box::pin(connection.read_announcement()).await?
     {
@@ -124,11 +124,11 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
 
 /// Answers, counts and logs a request whose head is late.
 fn refuse_late_head(connection: &mut Connection) {
-    let Connection { output, input, peer, .. } = connection;
+    let Connection { output, input, client, .. } = connection;
     core_context::with(|local| {
         local.server.count_request();
         let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
-        local.end_unparsed(*peer, input, sent, AnswerEnd::Complete);
+        local.end_unparsed(client.logged, input.unread(), sent, AnswerEnd::Complete);
     });
 }
 
@@ -160,16 +160,16 @@ fn consume_one(
     began_ns: u64,
 ) -> Option<AfterConsume> {
     connection.forget_client();
-    let unread = &connection.input[connection.consumed..];
+    let unread = connection.input.unread();
     let answered = connection.conversation.is_amid_body();
     match connection.conversation.next(unread, limits) {
         ConversationEvent::NeedMore => Some(AfterConsume::Receive),
         ConversationEvent::Body { consumed, .. } => {
-            connection.consumed += consumed;
+            connection.input.consume(consumed);
             None
         }
         ConversationEvent::Request { request, consumed } => {
-            connection.quiet_since_ms = None;
+            connection.wait.end_quiet();
             local.server.count_request();
             local.records.counts.begin();
             let refused = connection.admission != Admission::Serve;
@@ -177,10 +177,15 @@ fn consume_one(
                 local.door.begin_request();
             }
             let visitor = match local.hosts.hosts().ask_for_visitor() {
-                true => ClientOrigin::of_request(&mut connection.origin, &connection.stream, &request, local),
+                true => ClientOrigin::of_request(
+                    &mut connection.client.origin,
+                    &connection.stream,
+                    &request,
+                    local,
+                ),
                 false => Visitor { scheme: connection.stream.scheme(), ..Visitor::UNKNOWN },
             };
-            connection.peer = connection.peer.map(|peer| visitor.peer.unwrap_or(peer));
+            connection.client.logged = connection.client.logged.map(|peer| visitor.peer.unwrap_or(peer));
             let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {
@@ -188,7 +193,8 @@ fn consume_one(
                 _ => Answer::Ready(busy(local, head, &mut connection.output)),
             };
             let is_slow = matches!(answered, Answer::Slow(_));
-            let next = next_after(local, connection.peer, (&request, bytes, began_ns), head, answered);
+            let next =
+                next_after(local, connection.client.logged, (&request, bytes, began_ns), head, answered);
             let last = connection.conversation.requests() >= limits.requests_per_connection;
             // An answer that waits may become a program's, which reads the content. So `settle`
             // decides after the answer.
@@ -197,7 +203,7 @@ fn consume_one(
                 connection.conversation.close();
                 connection.farewell = Farewell::Ours;
             }
-            connection.consumed += consumed;
+            connection.input.consume(consumed);
             next
         }
         // The client would take a second answer for the answer to a request that it has not
@@ -208,10 +214,10 @@ fn consume_one(
             local.server.count_request();
             answer::say_limit(local, rejection, unread);
             let sent = refuse(local, rejection, &mut connection.output);
-            local.end_unparsed(connection.peer, unread, sent, AnswerEnd::Complete);
+            local.end_unparsed(connection.client.logged, unread, sent, AnswerEnd::Complete);
             Some(AfterConsume::Close(Farewell::Ours))
         }
-        ConversationEvent::Closed if connection.consumed == connection.input.len() => {
+        ConversationEvent::Closed if connection.input.unread().is_empty() => {
             Some(AfterConsume::Close(connection.farewell))
         }
         ConversationEvent::Closed => Some(AfterConsume::Close(Farewell::Ours)),

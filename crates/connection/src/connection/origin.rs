@@ -137,21 +137,21 @@ impl Connection {
     /// The request before has its line in the log, so its client is not the client any more.
     #[inline]
     pub fn forget_client(&mut self) {
-        if let Some(origin) = &mut self.origin
+        if let Some(origin) = &mut self.client.origin
             && origin.forwarded.take().is_some()
-            && self.peer.is_some()
+            && self.client.logged.is_some()
         {
-            self.peer = origin.visitor.peer;
+            self.client.logged = origin.visitor.peer;
         }
     }
 
     /// Sets the client that a proxy announced before the connection came here.
     pub fn set_origin(&mut self, origin: Option<Box<ClientOrigin>>) {
         let Some(announced) = origin else { return };
-        if self.peer.is_some() {
-            self.peer = announced.visitor.peer;
+        if self.client.logged.is_some() {
+            self.client.logged = announced.visitor.peer;
         }
-        self.origin = Some(announced);
+        self.client.origin = Some(announced);
     }
 
     /// Whether the connection begins with a header of the PROXY protocol. A connection of another
@@ -213,24 +213,24 @@ impl Connection {
     }
 
     async fn announcement(&mut self) -> Result<Announcement, Lost> {
-        self.limit.set(core_context::with(|local| local.server.timeouts.header));
+        self.wait.limit.set(core_context::with(|local| local.server.timeouts.header));
         self.place.set_idle(IdleState::BeforeFirst);
         loop {
-            match proxy_protocol::parse(&self.input) {
+            match proxy_protocol::parse(self.input.unread()) {
                 ProxyHeaderPart::Complete(header, length) => {
-                    self.input.drain(..length);
+                    self.input.bytes.drain(..length);
                     self.place.set_idle(IdleState::No);
                     return Ok(Announcement::Valid(header));
                 }
                 ProxyHeaderPart::Wrong => return Ok(Announcement::Wrong),
                 ProxyHeaderPart::Incomplete => {}
             }
-            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input);
+            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input.bytes);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
                 Poll::Pending if place.is_ending(context) || place.gives_way(context) => Poll::Ready(Ok(0)),
                 polled => polled,
             });
-            match self.limit.limit(receiving).await {
+            match self.wait.limit.limit(receiving).await {
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0)) | Err(_) => return Ok(Announcement::Missing),
                 Ok(Err(error)) => return Err(error.into()),
@@ -242,12 +242,12 @@ impl Connection {
     pub(crate) fn link(&mut self) -> io::Result<Arc<ClientLink>> {
         let link = self.socket_link()?;
         let own = self.stream.scheme();
-        let ends = self.origin.as_ref().and_then(|origin| origin.proxied_ends(own));
+        let ends = self.client.origin.as_ref().and_then(|origin| origin.proxied_ends(own));
         Ok(ends.map_or(link.clone(), |ends| Arc::new(link.behind_proxy(&ends))))
     }
 
     fn socket_link(&mut self) -> io::Result<Arc<ClientLink>> {
-        if let Some(link) = &self.link {
+        if let Some(link) = &self.client.link {
             return Ok(link.clone());
         }
         let (own, remote) = self.stream.with_fd(|fd| {
@@ -262,7 +262,7 @@ impl Connection {
             }
         };
         let link = link.with_variables(self.stream.variables());
-        Ok(self.link.insert(Arc::new(link)).clone())
+        Ok(self.client.link.insert(Arc::new(link)).clone())
     }
 }
 

@@ -32,9 +32,9 @@ impl Connection {
     /// Sets the time until the connection rests, and returns the allowed time beyond that. If
     /// `allowed` is shorter, sets all of it.
     pub(super) fn wait_to_park(&mut self, allowed: Duration) -> Option<Duration> {
-        let after = if self.asks_often { AFTER_SHORT_REST } else { AFTER };
+        let after = if self.wait.asks_often { AFTER_SHORT_REST } else { AFTER };
         let beyond = allowed.checked_sub(after).filter(|beyond| !beyond.is_zero());
-        self.limit.set(if beyond.is_some() { after } else { allowed });
+        self.wait.limit.set(if beyond.is_some() { after } else { allowed });
         beyond
     }
 
@@ -54,11 +54,11 @@ impl Connection {
             }
         }
         let Some(shelf) = core_context::with(|local| local.sockets.shelf.clone()) else {
-            self.limit.set(allowed);
+            self.wait.limit.set(allowed);
             return Ok(None);
         };
         let Some(socket) = self.stream.release().await? else { return Ok(self.wait_to_park(allowed)) };
-        self.limit.set(allowed);
+        self.wait.limit.set(allowed);
         let waker: Waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let socket = match shelf.put(socket, waker) {
             Ok(rest) => {
@@ -70,9 +70,9 @@ impl Connection {
                         false => Poll::Pending,
                     }
                 });
-                let _timeout = movable(pin!(self.limit.limit(waits))).await;
+                let _timeout = movable(pin!(self.wait.limit.limit(waits))).await;
                 let quiet = Duration::from_millis(now_ms().saturating_sub(since_ms));
-                self.asks_often = quiet < AFTER_SHORT_REST;
+                self.wait.asks_often = quiet < AFTER_SHORT_REST;
                 rest.back()
             }
             Err(socket) => socket,

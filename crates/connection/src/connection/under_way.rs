@@ -97,7 +97,7 @@ impl Drop for UnderWay {
 impl super::Connection {
     /// Begins to answer a request that has to wait.
     pub fn begin(&mut self, request: Bytes, start: RequestStart) {
-        self.under_way = Some(Box::new(UnderWay::new(self.peer, request, start)));
+        self.under_way = Some(Box::new(UnderWay::new(self.client.logged, request, start)));
     }
 
     /// Ends the request that was begun.

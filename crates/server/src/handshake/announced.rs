@@ -31,6 +31,6 @@ pub(super) async fn receive(stream: TcpStream, place: ConnectionPermit) -> Optio
         connection.place.end();
         return None;
     }
-    let Connection { stream, place, input, origin, .. } = connection;
-    Some(BegunConnection { stream: stream.into_tcp(), place, received: input, origin })
+    let Connection { stream, place, input, client, .. } = connection;
+    Some(BegunConnection { stream: stream.into_tcp(), place, received: input.into(), origin: client.origin })
 }

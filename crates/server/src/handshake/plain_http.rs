@@ -30,11 +30,11 @@ pub(super) async fn refuse(
     place.end();
     let mut connection = Connection::new(ClientStream::plain(stream), place, Admission::Serve, 0);
     connection.set_origin(origin);
-    let Connection { output, peer, .. } = &mut connection;
+    let Connection { output, client, .. } = &mut connection;
     core_context::with(|local| {
         local.server.count_request();
         let sent = detailed_page(local, Status::BadRequest, DETAIL, b"", AnswerHead::UNKNOWN, output);
-        local.end_unparsed(*peer, &received, sent, AnswerEnd::Complete);
+        local.end_unparsed(client.logged, &received, sent, AnswerEnd::Complete);
     });
     let is_sent = connection.flush(Bytes::new(), More::No).await.is_ok() && connection.sent().await.is_ok();
     if is_sent {
