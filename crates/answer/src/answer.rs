@@ -720,7 +720,9 @@ impl FileReply<'_> {
                     Answer::Body(sent, bytes.slice(start..end))
                 }
             }
-            Content::Disk(_) => self.pieces(variant, vec![BodySegment::Range(range)], sent),
+            Content::Sealed(_) | Content::Disk(_) => {
+                self.pieces(variant, vec![BodySegment::Range(range)], sent)
+            }
         }
     }
 

@@ -27,7 +27,9 @@ use vermeil_answer::{
 };
 use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost, Sent};
-use vermeil_files::{Content, EntryHandle, LargeFiles, OpenFile, PathJob, UnopenedJob, Variant};
+use vermeil_files::{
+    Content, EntryHandle, LargeFiles, OpenFile, PathJob, SealedContent, UnopenedJob, Variant,
+};
 use vermeil_gateway::{EndedAnswer, encoded, note_file, programs::GatewayRequest};
 use vermeil_http::{
     ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,
@@ -382,6 +384,9 @@ async fn send(
                 *sent += range.len();
                 connection.flush(part, More::Yes).await?;
             }
+            (BodySegment::Range(range), Content::Sealed(content)) => {
+                send_sealed(connection, content, range, sent).await?;
+            }
             (BodySegment::Range(range), Content::Disk(file)) => match large_files {
                 LargeFiles::Copied => copy_range(connection, file, range, sent).await?,
                 // The kernel sends files without encrypting them.
@@ -508,6 +513,39 @@ async fn send_range(
     // The last part may have changed while it was sent, and then the client must not take the
     // answer for complete.
     if file.still_same() { Ok(()) } else { Err(Lost::Cut) }
+}
+
+/// Sends a range of a sealed copy, which nothing can change.
+async fn send_sealed(
+    connection: &mut Connection,
+    content: &SealedContent,
+    range: ByteRange,
+    sent: &mut u64,
+) -> Result<(), Lost> {
+    if connection.stream.is_secure() {
+        // The kernel sends files without encrypting them. The length of the copy fits `usize`.
+        let part = content.bytes().slice(range.start as usize..range.end as usize);
+        connection.flush(part, More::Yes).await?;
+        *sent += range.len();
+        return Ok(());
+    }
+    connection.flush(Bytes::new(), More::Yes).await?;
+    connection.sent().await?;
+    let mut offset = range.start;
+    while offset < range.end {
+        let end = range.end.min(offset + PART_BYTES);
+        while offset < end {
+            let left = (end - offset) as usize;
+            match connection.sendfile(content.as_fd(), &mut offset, left).await? {
+                0 => return Err(Lost::Cut),
+                count => *sent += count as u64,
+            }
+        }
+        if offset < range.end {
+            yield_now().await;
+        }
+    }
+    Ok(())
 }
 
 fn say_cut(request: &[u8]) {

@@ -1,4 +1,5 @@
-//! The bytes of a file: in memory, or behind a descriptor whose file may change during sending.
+//! The bytes of a file: in memory, in a sealed copy, or behind a descriptor whose file may change
+//! during sending.
 //!
 //! This file reads a content whole, without mixing two versions. For the sender of a descriptor
 //! this file checks that the file is unchanged, checks whether a part is in the page cache, and
@@ -16,7 +17,7 @@ use std::{
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use vermeil_io::{CacheOnly, append_nowait, read_nowait, read_waiting};
+use vermeil_io::{CacheOnly, SealedFile, append_nowait, read_nowait, read_waiting};
 
 mod budget;
 
@@ -30,8 +31,68 @@ pub enum Content {
     ///
     /// [`EntryHandle`]: super::EntryHandle
     Memory(Bytes),
+    /// In a sealed copy, which the kernel sends without another copy of the bytes.
+    Sealed(SealedContent),
     /// Behind a descriptor.
     Disk(OpenFile),
+}
+
+impl Content {
+    /// The bytes, if they are in memory and cannot change.
+    pub fn bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::Memory(bytes) => Some(bytes),
+            Self::Sealed(content) => Some(&content.bytes),
+            Self::Disk(_) => None,
+        }
+    }
+}
+
+/// The sealed copy of a large file.
+#[derive(Debug)]
+pub struct SealedContent {
+    copy: Arc<SealedFile>,
+    /// The same memory.
+    bytes: Bytes,
+    /// Whether every change of the file since the copy moves the file's time of change.
+    is_told: bool,
+    _descriptor: Charge,
+}
+
+/// Largest content in bytes for which [`Content::Memory`] is used. Sending a larger content by
+/// `sendfile(2)` costs less than copying. Each thread keeps a buffer of this size for cold files.
+pub(super) const SMALL_BYTES_MAX: u64 = 64 * 1024;
+
+impl SealedContent {
+    pub(super) fn new(copy: SealedFile, is_told: bool, descriptor: Charge) -> Self {
+        let copy = Arc::new(copy);
+        let bytes = Bytes::from_owner(SharedCopy(copy.clone()));
+        Self { copy, bytes, is_told, _descriptor: descriptor }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
+    }
+}
+
+impl AsFd for SealedContent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.copy.as_fd()
+    }
+}
+
+/// The owner of a [`SealedContent`]'s bytes.
+struct SharedCopy(Arc<SealedFile>);
+
+impl AsRef<[u8]> for SharedCopy {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
 }
 
 /// An open file, and its validator at the time of the open.

@@ -155,16 +155,22 @@ impl CoreCache {
             let admission = self.admission(site.id, raw_path, now_ms);
             return self.miss(site, raw_path, now_ms, admission);
         };
+        let admission = if self.slots[key].handle.is_candidate() {
+            self.promotion(site.id, raw_path, now_ms)
+        } else {
+            PathAdmission::Admitted
+        };
         let slot = &mut self.slots[key];
         let entry = &slot.handle;
         if entry.is_stale() {
             self.remove(key);
-            return self.miss(site, raw_path, now_ms, PathAdmission::Admitted);
+            return self.miss(site, raw_path, now_ms, admission);
         }
         entry.touch();
         slot.used = true;
         let told = entry.is_watched();
-        if told && now_ms.saturating_sub(slot.checked_ms) < self.store.options.recheck_ms {
+        let stays = !entry.is_candidate() || admission == PathAdmission::Passing;
+        if told && stays && now_ms.saturating_sub(slot.checked_ms) < self.store.options.recheck_ms {
             self.hits += 1;
             return Lookup::Hit(&self.slots[key].handle);
         }
@@ -173,7 +179,7 @@ impl CoreCache {
             // because no event reported a change.
             slot.checked_ms = now_ms;
         }
-        self.miss(site, raw_path, now_ms, PathAdmission::Admitted)
+        self.miss(site, raw_path, now_ms, admission)
     }
 
     /// A job that looks up `raw_path` in a folder that stays closed.
@@ -200,6 +206,14 @@ impl CoreCache {
     fn admission(&mut self, site: SiteId, raw_path: &[u8], now_ms: u64) -> PathAdmission {
         let requests = self.doorkeeper.count(hash(&self.hasher, site, raw_path), now_ms);
         if requests < ADMITTED_REQUESTS { PathAdmission::Passing } else { PathAdmission::Admitted }
+    }
+
+    /// Whether the file of a candidate gets a sealed copy now. Only one request of a window admits
+    /// the path again, because the copy may fail, for example for want of room.
+    #[cold]
+    fn promotion(&mut self, site: SiteId, raw_path: &[u8], now_ms: u64) -> PathAdmission {
+        let requests = self.doorkeeper.count(hash(&self.hasher, site, raw_path), now_ms);
+        if requests == ADMITTED_REQUESTS { PathAdmission::Admitted } else { PathAdmission::Passing }
     }
 
     #[cold]

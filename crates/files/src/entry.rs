@@ -33,6 +33,7 @@ pub struct Entry {
     outcome: EntryOutcome,
     trust: Freshness,
     lasting: Lasting,
+    is_candidate: bool,
     probes: Box<[EntryProbe]>,
     /// Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
     /// `true` sees the change on the file system when the path is resolved again.
@@ -150,7 +151,20 @@ impl Entry {
     ) -> Self {
         let stale = AtomicBool::new(lasting == Lasting::Once);
         let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(true));
-        Self { outcome, trust, lasting, probes: probes.into(), stale, compared_ms, used }
+        let is_candidate = false;
+        Self { outcome, trust, lasting, is_candidate, probes: probes.into(), stale, compared_ms, used }
+    }
+
+    /// Records whether a file of the entry gets a sealed copy once the path is asked for often.
+    pub(super) fn with_candidate(self, is_candidate: bool) -> Self {
+        Self { is_candidate, ..self }
+    }
+
+    /// Whether a file of the entry is sent from its descriptor only because the path was not asked
+    /// for often enough.
+    #[inline]
+    pub(super) fn is_candidate(&self) -> bool {
+        self.is_candidate
     }
 
     /// The kind of answer to a request for the path.
@@ -184,19 +198,25 @@ impl Entry {
         self.trust == Freshness::Events && self.page().is_none_or(|page| page.trust == Freshness::Events)
     }
 
-    /// The contents in memory, each with the path of the file below the root, if the last
-    /// comparison is at least `age_ms` old. The caller compares these contents now.
+    /// The contents in memory that may differ from their files although the times are the same.
+    /// Each has the path of its file below the root. Empty if the last comparison is younger than
+    /// `age_ms`. The caller compares these contents now.
     pub(super) fn to_compare(&self, now_ms: u64, age_ms: u64) -> Vec<(&[u8], &[u8])> {
         let EntryOutcome::File(file) = &self.outcome else { return Vec::new() };
         if now_ms.saturating_sub(self.compared_ms.load(Ordering::Relaxed)) < age_ms {
             return Vec::new();
         }
         let variants = std::iter::once(&file.identity).chain(&file.siblings);
-        let in_memory = variants.filter_map(|variant| match variant.content() {
-            Content::Memory(bytes) => Some((&*self.probes[variant.probe()].path, &bytes[..])),
-            Content::Disk(_) => None,
+        let to_compare = variants.filter(|variant| match variant.content() {
+            Content::Memory(_) => true,
+            Content::Sealed(content) => !content.is_told(),
+            Content::Disk(_) => false,
         });
-        in_memory.collect()
+        to_compare
+            .filter_map(|variant| {
+                Some((&*self.probes[variant.probe()].path, &variant.content().bytes()?[..]))
+            })
+            .collect()
     }
 
     /// Records that the contents in memory equal their files.
@@ -211,6 +231,10 @@ impl Entry {
         for variant in std::iter::once(&file.identity).chain(&file.siblings) {
             match variant.content() {
                 Content::Memory(bytes) => sum.content_bytes += bytes.len() as u64,
+                Content::Sealed(content) => {
+                    sum.content_bytes += content.bytes().len() as u64;
+                    sum.descriptors += 1;
+                }
                 Content::Disk(_) => sum.descriptors += 1,
             }
         }
@@ -224,7 +248,10 @@ impl Entry {
     /// Whether the look-ups of both entries had the same results.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let page = |entry: &Self| entry.page().map(Arc::as_ptr);
-        self.probes == other.probes && self.trust == other.trust && page(self) == page(other)
+        self.probes == other.probes
+            && self.trust == other.trust
+            && self.is_candidate == other.is_candidate
+            && page(self) == page(other)
     }
 
     pub(super) fn lasting(&self) -> Lasting {

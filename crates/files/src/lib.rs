@@ -58,7 +58,7 @@ mod variant;
 #[cfg(test)]
 mod tests;
 
-pub use content::{Content, OpenFile, WarmJob};
+pub use content::{Content, OpenFile, SealedContent, WarmJob};
 pub use core_cache::{CoreCache, EntryHandle, Lookup};
 pub use doorkeeper::Doorkeeper;
 pub use entry::{Entry, EntryOutcome, FileEntry};

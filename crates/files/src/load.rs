@@ -6,7 +6,7 @@
 //! `tests/`.
 
 use super::{
-    content::is_content,
+    content::{SMALL_BYTES_MAX, is_content},
     entry::{Checked, Entry, EntryOutcome, EntryProbe, Freshness, Lasting},
     index::{LookTarget, SiteId},
     open::{FileValidator, OpenPaths, OpenPurpose, WouldBlock, open},
@@ -25,8 +25,6 @@ mod look;
 mod representation;
 mod unopened;
 
-#[cfg(test)]
-pub(super) use cold::COLD_BYTES_MAX;
 pub use unopened::{UnopenedFolder, UnopenedJob};
 
 /// Number of look-ups for a path that changes during each look-up. The last result is used once and
@@ -49,7 +47,8 @@ pub(super) enum PathAdmission {
     /// The path is asked for repeatedly.
     Admitted,
     /// The path was not asked for lately. The result of the cold look-up is for this request alone
-    /// (`load/cold.rs`). If the regular look-up has to decide, its result enters the caches.
+    /// (`load/cold.rs`). If the regular look-up has to decide, its result enters the caches, but a
+    /// large file gets no sealed copy.
     Passing,
 }
 
@@ -107,10 +106,10 @@ impl PathJob {
             return site.resolved(target, *now_ms, cache);
         }
         match site.entry_or_root(target) {
-            Ok(found) => site.resolved_from(Some(found), target, *now_ms, cache),
+            Ok(found) => site.resolved_from(Some(found), target, *now_ms, (cache, self.admission)),
             Err(root) => match cold::look_up(&ColdRoot::Open { site, root }, target, *now_ms, cache)? {
                 Some(entry) => Ok(Checked { entry: Arc::new(entry), at_ms: *now_ms }),
-                None => site.resolved_from(None, target, *now_ms, cache),
+                None => site.resolved_from(None, target, *now_ms, (cache, self.admission)),
             },
         }
     }
@@ -132,7 +131,7 @@ impl Site {
         cache: CacheOnly,
     ) -> Result<Checked, WouldBlock> {
         let found = self.store.lock().find(self.id, target);
-        self.resolved_from(found, target, now_ms, cache)
+        self.resolved_from(found, target, now_ms, (cache, PathAdmission::Admitted))
     }
 
     /// As [`resolved`](Self::resolved), with the entry that the index has.
@@ -141,26 +140,34 @@ impl Site {
         found: Option<Checked>,
         target: &LookTarget,
         now_ms: u64,
-        cache: CacheOnly,
+        (cache, admission): (CacheOnly, PathAdmission),
     ) -> Result<Checked, WouldBlock> {
         if let Some(Checked { entry, at_ms }) = found {
             let age_ms = now_ms.saturating_sub(at_ms);
-            if entry.is_watched() && !entry.is_stale() && age_ms < self.store.options.recheck_ms {
+            // An admitted candidate is looked up again, to get its sealed copy.
+            let stays = !entry.is_candidate() || admission == PathAdmission::Passing;
+            let is_fresh = entry.is_watched() && !entry.is_stale() && age_ms < self.store.options.recheck_ms;
+            if stays && is_fresh {
                 return Ok(Checked { entry, at_ms });
             }
-            if self.is_right(&entry, now_ms, cache)? {
+            if stays && self.is_right(&entry, now_ms, cache)? {
                 self.store.lock().confirm(self.id, target, &entry, now_ms);
                 return Ok(Checked { entry, at_ms: now_ms });
             }
             self.store.lock().refute(self.id, target, &entry);
         }
-        self.look_up(target, now_ms, cache).map(|entry| Checked { entry, at_ms: now_ms })
+        self.look_up(target, now_ms, (cache, admission)).map(|entry| Checked { entry, at_ms: now_ms })
     }
 
-    fn look_up(&self, target: &LookTarget, now_ms: u64, cache: CacheOnly) -> Result<Arc<Entry>, WouldBlock> {
+    fn look_up(
+        &self,
+        target: &LookTarget,
+        now_ms: u64,
+        (cache, admission): (CacheOnly, PathAdmission),
+    ) -> Result<Arc<Entry>, WouldBlock> {
         let mut looks = 1;
         loop {
-            let mut look = FileLookup::new(self, now_ms, cache);
+            let mut look = FileLookup::new(self, now_ms, (cache, admission));
             let outcome = look.outcome(target);
             let record = look.record();
             let entry = match outcome {
@@ -250,6 +257,10 @@ impl Site {
 
 /// Whether `file` begins with `bytes`.
 fn holds(file: &File, bytes: &[u8], cache: CacheOnly) -> Result<bool, WouldBlock> {
+    if cache == CacheOnly::Yes && bytes.len() as u64 > SMALL_BYTES_MAX {
+        // The comparison would hold up the core.
+        return Err(WouldBlock);
+    }
     match is_content(file, bytes, cache) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(WouldBlock),
         result => Ok(result.unwrap_or(false)),

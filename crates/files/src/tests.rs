@@ -158,6 +158,7 @@ fn tag(entry: &Entry) -> Vec<u8> {
 fn body(variant: &Variant) -> Vec<u8> {
     match variant.content() {
         Content::Memory(bytes) => bytes.to_vec(),
+        Content::Sealed(content) => content.bytes().to_vec(),
         Content::Disk(file) => {
             let mut bytes = vec![0; variant.bytes() as usize];
             let count = rustix::io::pread(file, &mut bytes, 0).expect("reading");

@@ -285,12 +285,12 @@ impl Variant {
         self.probe
     }
 
-    /// As [`OpenFile::still_same`]; always `true` for a content in memory.
+    /// As [`OpenFile::still_same`]; always `true` for a content that cannot change.
     ///
     /// [`OpenFile::still_same`]: super::OpenFile::still_same
     pub fn still_same(&self) -> bool {
         match &self.content {
-            Content::Memory(_) => true,
+            Content::Memory(_) | Content::Sealed(_) => true,
             Content::Disk(file) => file.still_same(),
         }
     }

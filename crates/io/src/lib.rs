@@ -46,6 +46,7 @@ pub mod output;
 mod pages;
 mod passed;
 mod preemption;
+mod sealed_file;
 mod slots;
 mod socket;
 mod stack_mark;
@@ -67,6 +68,7 @@ pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use passed::{is_listening, shares_port, take_passed, takes_both_families};
 pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
+pub use sealed_file::SealedFile;
 pub use slots::{RegionSlot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, defer_accept,

@@ -35,7 +35,8 @@ pub(super) struct CacheArgs {
     /// The largest file whose content is kept in memory, in bytes
     ///
     /// From 0 to 1G, and not more than --cache-bytes. Larger files are read from the kernel's page
-    /// cache.
+    /// cache. A file above 64K is copied into a sealed memory file once it is asked for four times
+    /// within a second.
     #[arg(long, value_name = "SIZE", default_value_t = Self::FILE_BYTES, value_parser = size_between(0, G))]
     pub(super) cache_file_bytes: Size,
 
@@ -51,7 +52,7 @@ pub(super) struct CacheArgs {
 
 impl CacheArgs {
     /// Default of `--cache-file-bytes`.
-    pub(super) const FILE_BYTES: Size = Size::bytes(64 * K);
+    pub(super) const FILE_BYTES: Size = Size::bytes(4 * M);
 }
 
 /// The bounds of requests and connections.

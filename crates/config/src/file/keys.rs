@@ -30,7 +30,6 @@ use vermeil_settings::{
 };
 use vermeil_topology::{CoreSelection, InstanceSelection};
 
-const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
 const G: u64 = 1 << 30;
 const T: u64 = 1 << 40;
@@ -275,8 +274,9 @@ table! {
         /// least 32768 paths.
         entries: Option<u64> = None; from 1, to 1 << 24,
         /// The largest cached file, in bytes; not more than `bytes`. Larger files are read from the
-        /// kernel's page cache.
-        file_bytes: At<Size> = At::unwritten(Size::bytes(64 * K)); from 0, to G,
+        /// kernel's page cache. A file above 64K is copied into a sealed memory file once it is
+        /// asked for four times within a second; the kernel sends the copy without copying again.
+        file_bytes: At<Size> = At::unwritten(Size::bytes(4 * M)); from 0, to G,
         /// Whether larger files are sent by sendfile(2), which takes less processor time. But if a
         /// program writes in place, truncates or maps the file during the transfer, the client may
         /// get a complete answer with mixed content. With `false`, the server reads each part,

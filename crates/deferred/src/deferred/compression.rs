@@ -49,6 +49,7 @@ async fn compressed(job: &FileToCompress) -> Option<Bytes> {
 async fn content(variant: &Variant) -> Option<Bytes> {
     match variant.content() {
         Content::Memory(content) => Some(content.clone()),
+        Content::Sealed(content) => Some(content.bytes().clone()),
         Content::Disk(file) => read(file, variant.bytes()).await,
     }
 }

@@ -16,6 +16,7 @@ on_both!(
     a_file_appended_to_while_sent_cuts_the_connection,
     file_replaced_during_transfer_is_sent_unchanged,
     complete_answer_is_one_state_of_the_file,
+    copy_of_a_large_file_is_sent_whatever_happens_to_the_file,
     file_rolled_back_to_an_older_date_is_sent,
 );
 
@@ -218,7 +219,36 @@ fn complete_answer_is_one_state_of_the_file(io: Io) {
     server.stops_clean();
 }
 
-/// Above the size of files in memory, and above the capacity of a narrow client's buffers.
+/// A large file that is asked for often is sent from a sealed copy: whole, in parts, and to its end
+/// after a change of the file.
+fn copy_of_a_large_file_is_sent_whatever_happens_to_the_file(io: Io) {
+    let site = TestSite::new();
+    let (old, new) = (noise(1, MIDDLE), noise(2, MIDDLE));
+    site.write("large.bin", &old);
+    let text = "[[host]]\nroot = \"site\"\n[[host.route]]\npath = \"/status\"\naction = \"status\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let mut client = server.client();
+    until("the file has not changed for a while, and the server has a copy", || {
+        (0..4).for_each(|_| assert!(client.get("/large.bin").body == old));
+        let status = client.get("/status?json").text().to_owned();
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        (status["instances"][0]["cache"]["content_bytes"] == MIDDLE).then_some(())
+    });
+    let part = client.get_with("/large.bin", &["Range: bytes=70000-1500000"]);
+    assert!(part.status == 206 && part.body == old[70_000..=1_500_000]);
+    let parts = client.get_with("/large.bin", &["Range: bytes=0-99999,1900000-"]);
+    assert_eq!(parts.status, 206);
+    for piece in [&old[..100_000], &old[1_900_000..]] {
+        assert!(parts.body.windows(piece.len()).any(|part| part == piece));
+    }
+    let mut slow = amid_download(&server);
+    site.write("large.bin", &new);
+    assert!(slow.read(ExpectedContent::Follows).body == old, "the copy does not change");
+    becomes(&server, "/large.bin", &old, &new);
+    server.stops_clean();
+}
+
+/// Above the size of small files, and above the capacity of a narrow client's buffers.
 const MIDDLE: usize = 2_000_000;
 
 fn file_rolled_back_to_an_older_date_is_sent(io: Io) {

@@ -19,7 +19,7 @@
 
 use super::{
     super::{
-        content::{Content, ReadFailure, read_into},
+        content::{Content, ReadFailure, SMALL_BYTES_MAX, read_into},
         entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound, SETTLE_MS},
         folder_facts::{FolderFacts, SiblingSet},
         index::LookTarget,
@@ -55,10 +55,6 @@ use vermeil_io::{CacheOnly, read_nowait, read_waiting};
 
 /// Bytes of the first read, and the step by which the buffer of a thread grows.
 const BUFFER_BYTES: usize = 16 * 1024;
-
-/// Largest content in bytes, if the cache keeps larger contents: each thread keeps a buffer of this
-/// size.
-pub(in super::super) const COLD_BYTES_MAX: u64 = 256 * 1024;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -342,14 +338,14 @@ impl ColdLookup<'_> {
 
     /// Whether this look-up may answer with a file in this state.
     fn check(&self, validator: &FileValidator) -> Result<(), ColdEnd> {
-        let bytes_max = self.root.store().options.content_file_bytes_max.min(COLD_BYTES_MAX);
+        let bytes_max = self.root.store().options.content_file_bytes_max.min(SMALL_BYTES_MAX);
         let is_short = validator.file_type() == FileType::RegularFile && validator.bytes <= bytes_max;
         if is_short { Ok(()) } else { Err(ColdEnd::Regular) }
     }
 
     fn read_once(&self, file: &File, validator: &FileValidator) -> Result<Bytes, ReadFailure> {
         BUFFER.with_borrow_mut(|buffer| {
-            // At most `COLD_BYTES_MAX`.
+            // At most `SMALL_BYTES_MAX`.
             let length = validator.bytes as usize;
             if buffer.len() < length {
                 buffer.resize(length.next_multiple_of(BUFFER_BYTES), 0);

@@ -7,7 +7,7 @@
 
 use super::{
     super::{
-        content::{Charge, Content, OpenFile, ReadFailure, read_whole},
+        content::{Charge, Content, OpenFile, ReadFailure, SMALL_BYTES_MAX, SealedContent, read_whole},
         entry::{Entry, EntryOutcome, EntryProbe, Freshness, Lasting, NotFound},
         folder_facts::{SIBLINGS, SiblingSet},
         index::{Adoption, Descent, LookTarget, RecordId},
@@ -17,7 +17,7 @@ use super::{
         site::Site,
         variant::{Dated, FileRole, TagSource, Variant},
     },
-    LOOKS_MAX, WouldBlock,
+    LOOKS_MAX, PathAdmission, WouldBlock,
     representation::{
         FoundContent, Original, content_tag, dated, epoch_ms, file_entry, is_current, since_epoch, varies,
     },
@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
 };
 use vermeil_http::{Status, negotiate::Choice, path::percent_encode_path};
-use vermeil_io::{CacheOnly, start_writeback};
+use vermeil_io::{CacheOnly, SealedFile, start_writeback};
 
 /// The site's own page for a 404, below the root.
 pub(super) const NOT_FOUND_PAGE: &[u8] = b"404.html";
@@ -48,11 +48,14 @@ pub(super) struct FileLookup<'a> {
     record: RecordId,
     trust: Freshness,
     lasting: Lasting,
+    admission: PathAdmission,
+    /// See [`Entry::is_candidate`].
+    is_candidate: bool,
     probes: Vec<EntryProbe>,
 }
 
 impl<'a> FileLookup<'a> {
-    pub(super) fn new(site: &'a Site, now_ms: u64, cache: CacheOnly) -> Self {
+    pub(super) fn new(site: &'a Site, now_ms: u64, (cache, admission): (CacheOnly, PathAdmission)) -> Self {
         let mut index = site.store.lock();
         // Handle pending events first, because earlier changes do not concern this look-up.
         index.drain();
@@ -66,6 +69,8 @@ impl<'a> FileLookup<'a> {
             record,
             trust: Freshness::Events,
             lasting: Lasting::Quiescent,
+            admission,
+            is_candidate: false,
             probes: Vec::new(),
         }
     }
@@ -76,7 +81,7 @@ impl<'a> FileLookup<'a> {
     }
 
     pub(super) fn into_entry(self, outcome: EntryOutcome) -> Entry {
-        Entry::new(outcome, self.trust, self.lasting, self.probes)
+        Entry::new(outcome, self.trust, self.lasting, self.probes).with_candidate(self.is_candidate)
     }
 
     /// The outcome for `target`.
@@ -253,8 +258,9 @@ impl<'a> FileLookup<'a> {
         let tag = match &content {
             Content::Memory(bytes) => content_tag(bytes),
             Content::Disk(_) if !is_settled => TagSource::Moment(since_epoch().as_nanos() as u64),
+            Content::Sealed(content) if content.is_told() => TagSource::Identity,
             Content::Disk(file) if self.is_told_by_time(file.as_fd(), &validator)? => TagSource::Identity,
-            Content::Disk(_) => TagSource::Weak,
+            Content::Sealed(_) | Content::Disk(_) => TagSource::Weak,
         };
         if !is_settled || dated == Dated::No {
             self.lasting = self.lasting.max(Lasting::Interim);
@@ -287,6 +293,12 @@ impl<'a> FileLookup<'a> {
             if validator.bytes > self.site.store.options.content_file_bytes_max {
                 break;
             }
+            if validator.bytes > SMALL_BYTES_MAX {
+                if let Some((content, charge)) = self.sealed(&file, &validator)? {
+                    return Ok(Ok((Content::Sealed(content), validator, Some(charge))));
+                }
+                break;
+            }
             let Some(charge) = self.site.store.charge_content(validator.bytes) else {
                 self.lasting = self.lasting.max(Lasting::Interim);
                 break;
@@ -306,6 +318,44 @@ impl<'a> FileLookup<'a> {
             self.lasting = Lasting::Once;
         }
         Ok(Ok((Content::Disk(OpenFile::new(OwnedFd::from(file), validator, charge)), validator, None)))
+    }
+
+    /// A sealed copy of the large `file`. `None` if the file is to be sent from its descriptor, for
+    /// example because it changed a moment ago and may change again without a new time.
+    fn sealed(
+        &mut self,
+        file: &File,
+        validator: &FileValidator,
+    ) -> Result<Option<(SealedContent, Charge)>, WouldBlock> {
+        let store = &self.site.store;
+        if validator.changed.ms_ago(epoch_ms()) < store.settle_ms {
+            self.lasting = self.lasting.max(Lasting::Interim);
+            return Ok(None);
+        }
+        if self.admission == PathAdmission::Passing {
+            self.is_candidate = true;
+            return Ok(None);
+        }
+        if self.cache == CacheOnly::Yes {
+            // The copy would hold up the core.
+            return Err(WouldBlock);
+        }
+        let (Some(content), Some(descriptor)) =
+            (store.charge_content(validator.bytes), store.charge_descriptor())
+        else {
+            self.lasting = self.lasting.max(Lasting::Interim);
+            return Ok(None);
+        };
+        // Before the copy, so that the time also tells of a change during the copy.
+        let is_told = self.is_told_by_time(file.as_fd(), validator)?;
+        let Ok(copy) = SealedFile::copy_of(file.as_fd(), validator.bytes as usize) else {
+            return Ok(None);
+        };
+        if FileValidator::of(file.as_fd()).is_ok_and(|after| after == *validator) {
+            return Ok(Some((SealedContent::new(copy, is_told, descriptor), content)));
+        }
+        self.lasting = self.lasting.max(Lasting::Interim);
+        Ok(None)
     }
 
     /// Makes `path` a dependency, then looks the path up.

@@ -1,7 +1,7 @@
 //! Paths that were not asked for lately: looked up without entry and watch, and right at each use.
 
 use super::*;
-use crate::load::COLD_BYTES_MAX;
+use crate::content::SMALL_BYTES_MAX;
 
 /// A world in which the requests of a path are a window apart.
 fn next_window(world: &mut FilesWorld) {
@@ -145,7 +145,7 @@ fn unopened_folder_answers_files_and_missing_paths() {
     world.write("a/page", "page");
     world.write("a/index.html", "index");
     world.write("list/x", "x");
-    world.write("large", &"x".repeat(COLD_BYTES_MAX as usize + 1));
+    world.write("large", &"x".repeat(SMALL_BYTES_MAX as usize + 1));
     std::os::unix::fs::symlink("a/page", world.at("link")).unwrap();
     let (root, store) = (world.root.clone(), world.cache.store().clone());
     let before = (store.usage(), store.evictions());

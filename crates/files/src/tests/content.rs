@@ -1,19 +1,87 @@
-//! Files that are sent from their descriptor.
+//! Large files: sent from their descriptor, or from a sealed copy.
 
 use super::*;
 use std::{io::Write, os::unix::fs::PermissionsExt};
 
-/// A file too large for memory, and its entry.
+/// A file that is not asked for often, and its entry.
 fn large(world: &mut FilesWorld) -> EntryHandle {
     world.write("large", &"0123456789".repeat(30_000));
-    world.get("/large")
+    world.get_once("/large")
 }
 
 fn open_file(handle: &EntryHandle) -> &OpenFile {
     let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
     match file.variant(Choice::Identity).content() {
         Content::Disk(file) => file,
-        Content::Memory(_) => panic!("too large for memory"),
+        Content::Memory(_) | Content::Sealed(_) => panic!("in memory"),
+    }
+}
+
+/// The entry of the file after as many requests as admit a path.
+fn asked_often(world: &mut FilesWorld) -> EntryHandle {
+    (0..ADMITTED_REQUESTS).map(|_| world.get_once("/large")).last().expect("a request")
+}
+
+/// The content of a sealed copy; `None` for a file that is sent from its descriptor.
+fn sealed(handle: &EntryHandle) -> Option<&[u8]> {
+    let EntryOutcome::File(file) = handle.outcome() else { panic!("a file") };
+    match file.variant(Choice::Identity).content() {
+        Content::Sealed(content) => Some(content.bytes()),
+        Content::Disk(_) => None,
+        Content::Memory(_) => panic!("too large for that"),
+    }
+}
+
+#[test]
+fn large_file_gets_a_sealed_copy_once_it_is_asked_for_often() {
+    let mut world = FilesWorld::new();
+    let first = large(&mut world);
+    let tag_before = tag(&first);
+    assert_eq!(sealed(&first), None);
+    drop(first);
+    assert_eq!(world.cache.store().usage().content_bytes, 0);
+    let copied = asked_often(&mut world);
+    assert!(sealed(&copied).is_some_and(|content| content == "0123456789".repeat(30_000).as_bytes()));
+    assert_eq!(tag(&copied), tag_before, "the place of the bytes changes no tag");
+    assert!(world.is_hit("/large"));
+    let usage = world.cache.store().usage();
+    assert_eq!((usage.content_bytes, usage.descriptors), (300_000, 1));
+}
+
+#[test]
+fn sealed_copy_keeps_its_content_and_new_requests_get_the_new_file() {
+    let mut world = FilesWorld::new();
+    large(&mut world);
+    let copied = asked_often(&mut world);
+    world.write("large", &"abcdefghij".repeat(30_000));
+    assert_eq!(sealed(&copied).map(|content| &content[..3]), Some(&b"012"[..]));
+    assert!(describe(&world.get("/large")).starts_with("abc"));
+    assert!(copied.is_stale());
+}
+
+#[test]
+fn each_core_finds_the_sealed_copy_of_another() {
+    let mut world = FilesWorld::new();
+    let mut other = CoreCache::new(world.cache.store().clone());
+    let mut look = |world: &FilesWorld| match other.lookup(&world.site, b"/large", world.now_ms) {
+        Lookup::Hit(handle) => handle.clone(),
+        Lookup::Miss(job) => other.insert(job.run()),
+        Lookup::Never(_) => panic!("a path"),
+    };
+    large(&mut world);
+    assert_eq!(sealed(&look(&world)), None);
+    asked_often(&mut world);
+    assert!(sealed(&look(&world)).is_some());
+}
+
+#[test]
+fn large_file_without_room_is_sent_from_its_descriptor() {
+    for (content_bytes_max, content_file_bytes_max) in [(299_999, 4 << 20), (1 << 20, 299_999)] {
+        let options = StoreOptions { content_bytes_max, content_file_bytes_max, ..StoreOptions::default() };
+        let mut world = FilesWorld::bounded(options);
+        large(&mut world);
+        assert_eq!(sealed(&asked_often(&mut world)), None);
+        assert_eq!(world.cache.store().usage().content_bytes, 0);
     }
 }
 
