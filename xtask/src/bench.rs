@@ -84,6 +84,8 @@ pub(crate) enum BenchName {
     /// The cost of HTTPS: records, handshakes, idle connections, requests beside handshakes; beside
     /// nginx, Apache and h2o.
     Tls,
+    /// The gain of each feedback loop and special path, with and without.
+    Mechanisms,
     /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,
     /// The cpus that handle packets, and a server's capacity under a flood of packets.
@@ -102,7 +104,7 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
@@ -115,6 +117,7 @@ impl BenchName {
         Self::Rates,
         Self::Metrics,
         Self::Tls,
+        Self::Mechanisms,
         Self::Overload,
         Self::Knet,
         Self::Balancers,
@@ -138,6 +141,7 @@ impl BenchName {
             Self::Rates => "bench rates, smoke",
             Self::Metrics => "bench metrics, smoke",
             Self::Tls => "bench tls, smoke",
+            Self::Mechanisms => "bench mechanisms, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
             Self::Balancers => "bench balancers, smoke",
@@ -190,6 +194,8 @@ fn kept(rows: &Path, page: &Path) {
 enum BuildProfile {
     Dev,
     Release,
+    /// The release profile, with a switch for each mechanism.
+    Switches,
 }
 
 impl BuildProfile {
@@ -199,6 +205,9 @@ impl BuildProfile {
         match self {
             Self::Dev => &["--workspace", "--tests"],
             Self::Release => &["--release", "--package", "vermeil-bench", "--package", "vermeil-cli"],
+            Self::Switches => {
+                &["--profile", "switches", "--package", "vermeil-cli", "--features", "vermeil-cli/switches"]
+            }
         }
     }
 
@@ -207,6 +216,7 @@ impl BuildProfile {
         match self {
             Self::Dev => "debug",
             Self::Release => "release",
+            Self::Switches => "switches",
         }
     }
 }

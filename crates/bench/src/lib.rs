@@ -12,6 +12,7 @@
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;
+//! - [`mechanisms`]: what each feedback loop and special path gains;
 //! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
 //! The crate never ships; only `cargo xtask bench NAME` runs the benches. The crate also holds
@@ -25,6 +26,7 @@ pub mod compression;
 pub mod findmax;
 pub mod knet;
 pub mod load;
+pub mod mechanisms;
 pub mod metrics;
 pub mod overload;
 pub mod php;

@@ -9,8 +9,8 @@
 
 pub mod loading;
 mod report;
-mod servers;
-mod site;
+pub(crate) mod servers;
+pub(crate) mod site;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use vermeil_ablation::Mechanism;
 
 /// Words in the table, 256 KB when used.
 const WORDS: usize = 1 << 15;
@@ -69,6 +70,9 @@ impl BusyFolders {
     /// The siblings that the folder may have, if the folder is busy and the last look at its state
     /// is less than `age_ms` old.
     pub(super) fn find(&self, key: FolderKey, now_ms: u64, age_ms: u64) -> Option<SiblingSet> {
+        if Mechanism::BusyFolders.is_off() {
+            return None;
+        }
         let word = self.words.get()?[key.0 as usize % WORDS].load(Ordering::Relaxed);
         let is_busy = word >> LOOKS_SHIFT & 0b111 == BUSY_LOOKS;
         (key.is_of(word) && is_busy && elapsed_ms(word, now_ms) < age_ms).then(|| SiblingSet::of_bits(word))

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
+use vermeil_ablation::Mechanism;
 
 use crate::preemption::waits;
 
@@ -61,7 +62,7 @@ impl UntoldFileSystem {
     }
 
     fn has_credit(&self) -> bool {
-        self.credit_ns.load(Ordering::Relaxed) > 0
+        !Mechanism::UntoldReads.is_off() && self.credit_ns.load(Ordering::Relaxed) > 0
     }
 
     /// Counts a read for which the thread waited for the disk so long, or not at all.

@@ -12,6 +12,7 @@
 //! belongs to the core. Tested below.
 
 use crate::{CoreLoad, Stealing};
+use vermeil_ablation::Mechanism;
 
 /// The longest expected duration of an activation whose woken color may use the slot, in
 /// nanoseconds. After this time the slot is open to thieves. Before this time no thief would have
@@ -45,7 +46,8 @@ impl LifoSlotRule {
     /// An activation with this expected duration begins.
     #[inline]
     pub fn begin(stealing: Stealing, expected_ns: u64) -> Self {
-        let opens = stealing == Stealing::Learned && expected_ns <= LIFO_SLOT_NS;
+        let opens =
+            stealing == Stealing::Learned && expected_ns <= LIFO_SLOT_NS && !Mechanism::LifoSlot.is_off();
         if opens { Self::Open } else { Self::Closed }
     }
 

@@ -3,6 +3,7 @@
 //! Leaves out the queue (`ready.rs`) and the measurement of events. Tested below.
 
 use crate::TURN_NS;
+use vermeil_ablation::Mechanism;
 
 /// The shortest event that counts as long, in nanoseconds: a whole turn, because a core looks at
 /// its sockets after a turn. A tenth of a turn separated the stages of a pipeline over images,
@@ -31,7 +32,7 @@ impl RecentLength {
     /// Whether the color counts as long.
     #[inline]
     pub fn is_long(self) -> bool {
-        self.0 >= Self::LONG
+        self.0 >= Self::LONG && !Mechanism::LengthClasses.is_off()
     }
 }
 

@@ -8,6 +8,7 @@
 //! Tested below.
 
 use crate::{CoreIndex, StealCandidate, Stealing, steal::PATIENCE};
+use vermeil_ablation::Mechanism;
 
 /// A color is called when a producer posts an event to the empty color. The word holds the last
 /// remote caller's core and the number of consecutive calls, in one word so that cores can share
@@ -45,6 +46,7 @@ impl Stealing {
     /// too recent, because the color would bounce.
     pub fn moves_to_waker(self, color: &StealCandidate, wait_at_home_ns: u64, steal_ns: u64) -> bool {
         self == Self::Learned
+            && !Mechanism::MoveToWaker.is_off()
             && color.wait_ns < wait_at_home_ns.saturating_add(steal_ns)
             && color.has_rested(steal_ns)
     }

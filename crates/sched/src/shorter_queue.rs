@@ -8,6 +8,7 @@
 //! sleeping cores ([`Stealing::hands_over`]) and thieves ([`Stealing::pays`]). Tested below.
 
 use crate::{CoreIndex, CoreLoad, StealCandidate, Stealing, steal::PATIENCE};
+use vermeil_ablation::Mechanism;
 
 /// The part of a color's wait by which the wait on another core must be shorter, as a divisor,
 /// because both waits are estimates, and because other cores move colors to that core at the same
@@ -37,7 +38,7 @@ impl Stealing {
     /// Whether a color with `queued_ns` repays a move that costs `move_ns` while no core is idle.
     #[inline]
     pub fn repays_busy_move(self, queued_ns: u64, move_ns: u64) -> bool {
-        self == Self::Learned && queued_ns / COST_PART > move_ns
+        self == Self::Learned && queued_ns / COST_PART > move_ns && !Mechanism::ShorterQueue.is_off()
     }
 
     /// Whether [`moves_to_shorter_queue`](Self::moves_to_shorter_queue) may answer yes for a color

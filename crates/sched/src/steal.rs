@@ -8,6 +8,7 @@
 //! third rule frees the color: patience. Tested below on invented numbers.
 
 use crate::{CoreLoad, FixedPace, QueuedClass, ReadyOrder};
+use vermeil_ablation::Mechanism;
 
 /// The rule for thieves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -164,7 +165,7 @@ impl Stealing {
     /// Whether a color with `queued_ns` is better off on a sleeping core than on a core with this
     /// pace of colors that must stay, because their next event would wait behind the color.
     pub fn gives_way(self, queued_ns: u64, pace: &FixedPace, now_ns: u64) -> bool {
-        self == Self::Learned && pace.expects_within(queued_ns, now_ns)
+        self == Self::Learned && pace.expects_within(queued_ns, now_ns) && !Mechanism::GivesWay.is_off()
     }
 
     /// Whether to wake a sleeping core that would steal `color`, just queued on a core with hint
@@ -209,7 +210,7 @@ impl Stealing {
         gives_way: bool,
         (steal_ns, wake_ns): (u64, u64),
     ) -> bool {
-        if self != Self::Learned {
+        if self != Self::Learned || Mechanism::HandOver.is_off() {
             return false;
         }
         let late_part = if gives_way { GIVES_WAY_LATE_PART } else { HANDED_LATE_PART };
@@ -225,6 +226,7 @@ impl Stealing {
     pub fn hurries(self, color: &StealCandidate, (steal_ns, wake_ns): (u64, u64)) -> bool {
         let move_ns = steal_ns.saturating_add(wake_ns).saturating_add(color.penalty_ns);
         self == Self::Learned
+            && !Mechanism::FasterCore.is_off()
             && color.slower_ns.saturating_neg() > i64::try_from(move_ns).unwrap_or(i64::MAX)
             && color.has_rested(steal_ns)
     }

@@ -11,6 +11,7 @@
 //! extension: the batch, a pending migration, a task that yields. Tested below.
 
 use crate::cost::Ewma;
+use vermeil_ablation::Mechanism;
 
 /// The ratio of a extension to the cost of coming back: one part in this number of the color's time
 /// is lost to that cost, so this is the limit on the loss: 6 %.
@@ -66,6 +67,9 @@ impl WarmBatch {
     /// The length of an extension for a color whose next event is of this handler, in nanoseconds;
     /// 0 if a stay would not repay the wait of other colors, `None` if unknown.
     pub fn extension_ns(&self) -> Option<u64> {
+        if Mechanism::WarmBatch.is_off() {
+            return Some(0);
+        }
         let back_ns = self.others.mean() - self.own.mean();
         let is_clear = self.others.lower() > self.own.upper();
         self.is_sure().then(|| match is_clear && back_ns > WORTH * self.own.mean() {
@@ -78,7 +82,7 @@ impl WarmBatch {
     pub fn tries_extension(&mut self) -> bool {
         let every = if self.is_sure() { TRIES.1 } else { TRIES.0 };
         self.asked = self.asked.wrapping_add(1);
-        self.asked.is_multiple_of(every)
+        self.asked.is_multiple_of(every) && !Mechanism::WarmBatch.is_off()
     }
 
     fn is_sure(&self) -> bool {

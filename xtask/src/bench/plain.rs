@@ -7,8 +7,8 @@ use vermeil_bench::report::BenchReport;
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 use vermeil_bench::{
-    BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, metrics,
-    overload, php, rates, sim, tail, tail::loading, tls,
+    BenchResult as Measured, accept, app, balancers, cgi, compression, findmax, knet, load, mechanisms,
+    metrics, overload, php, rates, sim, tail, tail::loading, tls,
 };
 
 use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
@@ -22,6 +22,8 @@ const ITS_OWN: Duration = Duration::ZERO;
 pub(super) struct Plain {
     rounds: usize,
     duration: Duration,
+    /// The build of a full run.
+    build: BuildProfile,
     run: fn(&BenchOptions, &StopFlag) -> Measured<BenchReport>,
     /// `None` if this machine cannot run the bench; the bench has printed the reason.
     smoke: fn(&BenchOptions, &StopFlag) -> Measured<Option<BenchReport>>,
@@ -53,6 +55,9 @@ impl Plain {
             BenchName::Metrics => {
                 (metrics::ROUNDS, metrics::DURATION, metrics::run, |o, s| metrics::smoke(o, s).map(Some))
             }
+            BenchName::Mechanisms => (mechanisms::ROUNDS, mechanisms::DURATION, mechanisms::run, |o, s| {
+                mechanisms::smoke(o, s).map(Some)
+            }),
             BenchName::Tls => (tls::ROUNDS, tls::DURATION, tls::run, tls::smoke),
             BenchName::Overload => {
                 (overload::ROUNDS, ITS_OWN, overload::run, |o, s| overload::smoke(o, s).map(Some))
@@ -63,7 +68,11 @@ impl Plain {
             BenchName::Load => (load::ROUNDS, load::DURATION, load::run, |o, s| load::smoke(o, s).map(Some)),
             BenchName::FindMax => (1, findmax::DURATION, findmax::run, |o, s| findmax::smoke(o, s).map(Some)),
         };
-        Some(Self { rounds, duration, run, smoke })
+        let build = match name {
+            BenchName::Mechanisms => BuildProfile::Switches,
+            _ => BuildProfile::Release,
+        };
+        Some(Self { rounds, duration, build, run, smoke })
     }
 
     /// The full size, with stored results.
@@ -77,7 +86,7 @@ impl Plain {
             size: BenchSize::Full,
             rounds: rounds.unwrap_or(self.rounds),
             duration: duration.unwrap_or(self.duration),
-            ..smoke_options(workspace, BuildProfile::Release)?
+            ..smoke_options(workspace, self.build)?
         };
         let report = (self.run)(&options, &StopFlag::on_signals()?)?;
         println!("\n{}", report.to_text());

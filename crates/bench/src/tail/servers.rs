@@ -19,7 +19,7 @@ use crate::{BenchError, BenchResult};
 
 /// The servers of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TailServer {
+pub(crate) enum TailServer {
     /// Vermeil with a new user's configuration, on io_uring.
     Vermeil,
     /// The same on epoll.
@@ -92,7 +92,7 @@ pub(super) struct HostConfig<'a> {
 }
 
 /// The command that serves `site` at `address` on `cpu`.
-pub(super) fn command(
+pub(crate) fn command(
     server: TailServer,
     options: &BenchOptions,
     site: &TailSite,
@@ -137,7 +137,7 @@ mimetype.assign = ( \".html\" => \"text/html\" )
 
 /// `command` with private mounts, where the folder of `site` is on overlayfs, like the files of
 /// most containers.
-pub(super) fn on_overlay(command: &Command, site: &TailSite) -> BenchResult<Command> {
+pub(crate) fn on_overlay(command: &Command, site: &TailSite) -> BenchResult<Command> {
     // A mount for reading needs two folders.
     let (root, second) = (site.root(), site.state("empty")?);
     let mut outer = Command::new("unshare");

@@ -26,7 +26,7 @@ const STRIDE: usize = 7_919;
 
 /// The hosts or files of a random part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TailTree {
+pub(crate) enum TailTree {
     /// Hosts with one page of 1 KB.
     Hosts,
     /// The same, five times as many.
@@ -52,7 +52,7 @@ impl TailTree {
     }
 
     /// The number of pages, all files together.
-    pub(super) fn count(self, size: BenchSize) -> usize {
+    pub(crate) fn count(self, size: BenchSize) -> usize {
         match size {
             BenchSize::Full => self.full_count(),
             BenchSize::Smoke => self.full_count() / 200,
@@ -71,19 +71,19 @@ impl TailTree {
 
 /// A random part: the pages, and which of them are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TailWork {
+pub(crate) struct TailWork {
     /// The name in rows.
-    pub(super) name: &'static str,
-    pub(super) tree: TailTree,
+    pub(crate) name: &'static str,
+    pub(crate) tree: TailTree,
     /// The exponent of Zipf's law; 0 if all pages are alike.
     skew: f64,
     /// Whether the pages are on overlayfs, which cannot tell whether a read waits.
-    pub(super) overlay: bool,
+    pub(crate) overlay: bool,
 }
 
 impl TailWork {
     /// Every part, in the order of the tables. Parts with the same pages stand together.
-    pub(super) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::even("20,000 hosts", TailTree::Hosts),
         Self::even("100,000 hosts", TailTree::ManyHosts),
         Self::even("20,000 hosts, 20 pages each", TailTree::HostPages),
@@ -120,7 +120,7 @@ const FOLDER_FILES: usize = 100;
 
 /// The pages of some parts, in a temporary folder, and the sequence of requests.
 #[derive(Debug)]
-pub(super) struct TailSite {
+pub(crate) struct TailSite {
     folder: TempDir,
     tree: TailTree,
     count: usize,
@@ -128,7 +128,7 @@ pub(super) struct TailSite {
 
 impl TailSite {
     /// Makes the pages.
-    pub(super) fn new(tree: TailTree, size: BenchSize) -> BenchResult<Self> {
+    pub(crate) fn new(tree: TailTree, size: BenchSize) -> BenchResult<Self> {
         let folder = tempfile::tempdir().map_err(BenchError::thing("make", "a temporary folder"))?;
         let site = Self { folder, tree, count: tree.count(size) };
         // The servers give up root and must be able to look inside.
@@ -147,7 +147,7 @@ impl TailSite {
     }
 
     /// The hosts with their folders. Pages without a host are of the host `localhost`.
-    pub(super) fn hosts(&self) -> Vec<(String, PathBuf)> {
+    pub(crate) fn hosts(&self) -> Vec<(String, PathBuf)> {
         let host = |number| (host_name(number), self.root().join(host_name(number)));
         match self.tree.host_pages() {
             Some(pages) => (0..self.count / pages).map(host).collect(),
@@ -156,12 +156,12 @@ impl TailSite {
     }
 
     /// Whether each host has a folder called like the host.
-    pub(super) fn has_host_folders(&self) -> bool {
+    pub(crate) fn has_host_folders(&self) -> bool {
         self.tree.host_pages().is_some()
     }
 
     /// Bytes of each page.
-    pub(super) fn page_bytes(&self) -> u64 {
+    pub(crate) fn page_bytes(&self) -> u64 {
         if self.has_host_folders() { 1024 } else { 4096 }
     }
 
@@ -170,12 +170,12 @@ impl TailSite {
     }
 
     /// The folder with the files, or with a folder for each host, called like the host.
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.path().join("root")
     }
 
     /// A new folder for a server's configuration, log and state.
-    pub(super) fn state(&self, server: &str) -> BenchResult<PathBuf> {
+    pub(crate) fn state(&self, server: &str) -> BenchResult<PathBuf> {
         let state = self.path().join(server);
         fs::create_dir_all(&state).map_err(BenchError::path("make", &state))?;
         Ok(state)
@@ -198,7 +198,7 @@ impl TailSite {
     }
 
     /// A request for the page `number`.
-    pub(super) fn target(&self, number: usize) -> ProbeTarget {
+    pub(crate) fn target(&self, number: usize) -> ProbeTarget {
         let host = self.tree.host_pages().map(|pages| host_name(number / pages));
         ProbeTarget { host, ..ProbeTarget::to(&self.url_path(number)) }
     }
@@ -208,7 +208,7 @@ impl TailSite {
     }
 
     /// Draws the numbers of the pages that `work` asks for.
-    pub(super) fn draw(&self, work: TailWork, size: BenchSize) -> BenchResult<()> {
+    pub(crate) fn draw(&self, work: TailWork, size: BenchSize) -> BenchResult<()> {
         let draws = if size == BenchSize::Full { 400_000 } else { 2_000 };
         let mut text = String::with_capacity(8 * draws);
         for key in Zipf::new(self.count as u32, work.skew).draw(SEED, draws) {
@@ -219,7 +219,7 @@ impl TailSite {
     }
 
     /// The part of wrk's script that makes the requests. A request is formatted at its first use.
-    pub(super) fn requests(&self) -> String {
+    pub(crate) fn requests(&self) -> String {
         let host =
             |pages: usize| format!(r#"{{ Host = "site-" .. math.floor(number / {pages}) .. ".example" }}"#);
         let made = match self.tree.host_pages() {

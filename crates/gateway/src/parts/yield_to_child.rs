@@ -10,6 +10,7 @@
 
 use std::{cell::Cell, future::poll_fn, io, mem, pin::pin};
 use vermeil::now_ms;
+use vermeil_ablation::Mechanism;
 use vermeil_io::{preempt_when_woken, preempts_when_woken};
 use vermeil_log::{NoticeKind, Notices};
 
@@ -49,7 +50,8 @@ impl YieldingCore {
     fn begin(&self, now_ms: u64) -> io::Result<()> {
         self.holding.set(self.holding.get() + 1);
         let is_quiet = now_ms.saturating_sub(self.file_ms.get()) >= QUIET_MS;
-        let is_due = is_quiet && !self.waits.get() && !self.refused.get();
+        let is_due =
+            !Mechanism::YieldToChild.is_off() && is_quiet && !self.waits.get() && !self.refused.get();
         // Another scheduling class was chosen by the operator, so it stays.
         if is_due && preempts_when_woken() == Some(true) {
             preempt_when_woken(false).inspect_err(|_| self.refused.set(true))?;

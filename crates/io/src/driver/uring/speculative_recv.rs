@@ -6,6 +6,8 @@
 //! connection with one request is never armed, which saves arming, canceling, and a shared buffer.
 //! Leaves out connections that this side has made, because these send first.
 
+use vermeil_ablation::Mechanism;
+
 /// Streams that are armed at once after a failed prediction, before the next try. A receive without
 /// bytes costs a hundredth of a connection, so one in sixteen costs less than a thousandth.
 const ARMED_IN_A_ROW: u8 = 15;
@@ -19,7 +21,7 @@ pub(super) struct SpeculativeRecv {
 impl SpeculativeRecv {
     /// Whether to try a receive on the next stream.
     pub(super) fn is_likely(&mut self) -> bool {
-        let is_likely = self.armed == 0;
+        let is_likely = self.armed == 0 && !Mechanism::SpeculativeReceive.is_off();
         self.armed = self.armed.saturating_sub(1);
         is_likely
     }

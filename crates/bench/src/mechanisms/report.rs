@@ -1,0 +1,122 @@
+//! The tables of the bench and their explanation.
+
+use super::{COMPLETE, served, simulated};
+use crate::options::BenchOptions;
+use crate::points::Points;
+use crate::report::BenchReport;
+use crate::stats::Summary;
+use crate::table::CellTable;
+
+const HOW_TO_READ: &str = "\
+**How to read it.** Each row compares one binary with and without a mechanism. A column with × divides the run *without* the \
+mechanism by the complete run: above 1 for cpu time and p99, and below 1 for rates, the mechanism is a gain. The \
+first table is measured in pairs in turns, with the median and the extremes. The second table is simulated, each pair with another \
+seed. The second table shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
+more than 2 % in rate or cpu time, or by more than 10 % in p99. *Cpu* is the busy time of all cores per answer.
+
+**What it does not show.** Mechanisms that prevent a fault instead of saving time. A test of each fault shows their \
+worth: the rescue from stalled cores, admission control, the parking of idle connections, and the move of a woken task to the core \
+where its turn comes sooner.";
+
+/// Least differences of a clear change.
+const RATE_LEAST: f64 = 0.02;
+const P99_LEAST: f64 = 0.1;
+
+/// The finished bench.
+pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
+    let load = format!(
+        "{:?} a run{}, the server on one cpu, the load on the other",
+        options.duration,
+        options.size.note()
+    );
+    let parameters = vec![
+        ("load", load),
+        ("rounds", format!("{} pairs, in turns", options.rounds)),
+        ("simulated", format!("{} of virtual time, {} seeds", simulated::RUN, simulated::SEEDS)),
+    ];
+    BenchReport::new("mechanisms", "the gain of each mechanism", &options.repository, parameters)
+        .with_points(points)
+        .with_table(measured(points))
+        .with_table(simulated_gains(options, points))
+        .with_how_to_read(HOW_TO_READ)
+}
+
+/// The runs without a mechanism, divided by the complete runs.
+fn ratio(points: &Points, (work, mechanism): (&str, &str), metric: &str) -> Option<Summary> {
+    points.ratio(work, (mechanism, COMPLETE), metric)
+}
+
+/// The median, or nothing.
+fn times(ratio: Option<Summary>) -> String {
+    ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default()
+}
+
+/// The extremes, or nothing.
+fn spread(ratio: Option<Summary>) -> String {
+    ratio.map(|ratio| format!("{:.2} – {:.2}", ratio.low, ratio.high)).unwrap_or_default()
+}
+
+fn measured(points: &Points) -> CellTable {
+    let head = ["mechanism", "load", "cpu µs", "× cpu", "low – high", "× req/s", "low – high", "× p99"];
+    let mut table = CellTable::new(2, &head);
+    for cell in points.cells() {
+        let (work, mechanism) = cell;
+        let cpu = ratio(points, cell, served::CPU);
+        if mechanism == COMPLETE || cpu.is_none() {
+            continue;
+        }
+        let rate = ratio(points, cell, served::RATE);
+        table.push([
+            mechanism.into(),
+            work.into(),
+            points.median(work, COMPLETE, served::CPU),
+            times(cpu),
+            spread(cpu),
+            times(rate),
+            spread(rate),
+            times(ratio(points, cell, served::P99)),
+        ]);
+    }
+    table
+}
+
+fn simulated_gains(options: &BenchOptions, points: &Points) -> CellTable {
+    let head =
+        ["mechanism", "workload", "× rate", "low – high", "× p99", "low – high", "× cpu", "low – high"];
+    let mut table = CellTable::new(2, &head);
+    for mechanism in simulated::MECHANISMS.map(|mechanism| mechanism.name()) {
+        let (mut shown, mut all) = (0, 0);
+        for work in simulated::works(options.size) {
+            let of = |metric| ratio(points, (&work, mechanism), metric);
+            let [rate, p99, cpu] = [simulated::RATE, simulated::P99, simulated::CPU].map(of);
+            all += 1;
+            if !is_clear(rate, RATE_LEAST) && !is_clear(p99, P99_LEAST) && !is_clear(cpu, RATE_LEAST) {
+                continue;
+            }
+            shown += 1;
+            let numbers = [rate, p99, cpu].into_iter().flat_map(|ratio| [times(ratio), spread(ratio)]);
+            table.push([mechanism.into(), work].into_iter().chain(numbers));
+        }
+        table.push([mechanism.into(), format!("the other {}", all - shown)]);
+    }
+    table
+}
+
+/// Whether all rounds are on one side of 1, and the median differs by more than `least`.
+fn is_clear(ratio: Option<Summary>, least: f64) -> bool {
+    ratio.is_some_and(|ratio| (ratio.median - 1.0).abs() > least && (ratio.low > 1.0 || ratio.high < 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_change_is_large_and_has_one_sign() {
+        let of = |rounds: &[f64]| is_clear(Summary::of(rounds), RATE_LEAST);
+        assert!(of(&[1.01, 1.03, 1.2]) && of(&[0.5, 0.9, 0.99]));
+        assert!(!of(&[0.99, 1.03, 1.2]), "two signs");
+        assert!(!of(&[1.01, 1.02, 1.2]), "small");
+        assert!(!of(&[]), "not measured");
+    }
+}

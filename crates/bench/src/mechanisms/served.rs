@@ -1,0 +1,216 @@
+//! The mechanisms on the way of a request: pairs of a server with and without a mechanism, under
+//! the load that the mechanism is made for.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use vermeil_ablation::{Mechanism, VARIABLE};
+
+use super::{keep, switched_off, variant};
+use crate::machine::BenchCpus;
+use crate::measure::CpuTime;
+use crate::network::{BenchNetwork, Spread};
+use crate::options::BenchOptions;
+use crate::peers::process::PeerProcess;
+use crate::peers::vermeil::{self, VermeilIo};
+use crate::peers::{FastcgiPool, PeerSetting, fpm, is_here};
+use crate::points::Points;
+use crate::probe::ProbeTarget;
+use crate::site::BenchSite;
+use crate::size::BenchSize;
+use crate::stop::StopFlag;
+use crate::tail::servers::{self, TailServer};
+use crate::tail::site::{TailSite, TailTree, TailWork};
+use crate::wrk::{Wrk, WrkLoad};
+use crate::{BenchError, BenchResult};
+
+/// The metric of the server's cpu time per request.
+pub(super) const CPU: &str = "cpu_us";
+/// The metric of rates.
+pub(super) const RATE: &str = "per_s";
+/// The metric of the 99th percentile of the time to an answer.
+pub(super) const P99: &str = "p99_us";
+/// The only mechanism of the smoke size.
+pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::CompletionCoalescing;
+
+/// Connections of every run, the same number as in the benches of servers.
+const CONNECTIONS: usize = 64;
+/// The children of PHP's pool.
+const CHILDREN: usize = 4;
+/// The parts of `bench tail` in which the files are asked for.
+const ALIKE: &str = "200,000 files";
+const POPULAR: &str = "200,000 files, zipf";
+const OVERLAY: &str = "200,000 files, overlayfs";
+
+/// A load on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServedWork {
+    /// A file in memory, over kept connections.
+    Page,
+    /// A file in memory, with a connection for each request.
+    Connections,
+    /// The part of `bench tail` with this name.
+    Tail(&'static str),
+    /// A script of PHP that says hello, with the pool on the server's cpu.
+    Php,
+}
+
+impl ServedWork {
+    /// The name in rows.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Page => "4 KB in memory",
+            Self::Connections => "4 KB in memory, a connection each",
+            Self::Tail(name) => name,
+            Self::Php => "PHP, hello",
+        }
+    }
+}
+
+/// Each mechanism with its load.
+const PAIRS: [(Mechanism, ServedWork); 6] = [
+    (SMOKE_MECHANISM, ServedWork::Page),
+    (Mechanism::SpeculativeReceive, ServedWork::Connections),
+    (Mechanism::Doorkeeper, ServedWork::Tail(POPULAR)),
+    (Mechanism::BusyFolders, ServedWork::Tail(ALIKE)),
+    (Mechanism::UntoldReads, ServedWork::Tail(OVERLAY)),
+    (Mechanism::YieldToChild, ServedWork::Php),
+];
+
+/// Runs all pairs.
+pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) -> BenchResult<()> {
+    let files = TailSite::new(TailTree::Files, options.size)?;
+    let mut pairs = ServedPairs { options, stop, cpus: BenchCpus::allowed()?, points };
+    for (mechanism, work) in PAIRS {
+        if options.size == BenchSize::Smoke && mechanism != SMOKE_MECHANISM {
+            continue;
+        }
+        match work {
+            ServedWork::Php => pairs.php(mechanism)?,
+            _ => pairs.files(mechanism, work, &files)?,
+        }
+    }
+    Ok(())
+}
+
+/// The parts that all pairs share.
+struct ServedPairs<'a> {
+    options: &'a BenchOptions,
+    stop: &'a StopFlag,
+    cpus: BenchCpus,
+    points: &'a mut Points,
+}
+
+/// The start of a server, and the load on the server.
+struct LoadedServer<'a> {
+    /// The name in rows.
+    work: &'static str,
+    state: &'a Path,
+    command: &'a dyn Fn(SocketAddr) -> BenchResult<Command>,
+    target: ProbeTarget,
+    /// The part of wrk's script that makes the requests.
+    requests: String,
+}
+
+impl ServedPairs<'_> {
+    /// The pairs of a load on files.
+    fn files(&mut self, mechanism: Mechanism, work: ServedWork, site: &TailSite) -> BenchResult<()> {
+        let is_overlay = work == ServedWork::Tail(OVERLAY);
+        if is_overlay && !rustix::process::geteuid().is_root() {
+            println!("\n******** SKIPPED: {}: only root may mount ********\n", work.name());
+            return Ok(());
+        }
+        let (options, cpu, state) = (self.options, self.cpus.server, site.state("vermeil")?);
+        let command = |address| {
+            let command = servers::command(TailServer::Vermeil, options, site, &state, address, cpu)?;
+            if is_overlay { servers::on_overlay(&command, site) } else { Ok(command) }
+        };
+        let target = site.target(0);
+        let requests = match work {
+            ServedWork::Tail(name) => {
+                let part = TailWork::ALL.into_iter().find(|part| part.name == name);
+                site.draw(part.expect("a part of bench tail"), options.size)?;
+                site.requests()
+            }
+            ServedWork::Connections => format!(
+                "request = function() return wrk.format(nil, {:?}, {{ Connection = \"close\" }}) end\n",
+                target.path
+            ),
+            ServedWork::Page | ServedWork::Php => String::new(),
+        };
+        let server = LoadedServer { work: work.name(), state: &state, command: &command, target, requests };
+        self.rounds(mechanism, &server)
+    }
+
+    /// The pairs of a load on PHP.
+    fn php(&mut self, mechanism: Mechanism) -> BenchResult<()> {
+        if !is_here(self.options.size, fpm::FPM)? {
+            return Ok(());
+        }
+        let site = BenchSite::new(&[])?;
+        let script = site.root().join("hello.php");
+        fs::write(&script, "<?php echo 'hello';").map_err(BenchError::path("write", &script))?;
+        let (php, state) = (site.state_folder("php-fpm")?, site.state_folder("vermeil")?);
+        let (network, cpu, root) = (&BenchNetwork::Loopback, self.cpus.server, site.root());
+        let pool = fpm::start(network, cpu, &php, CHILDREN)?;
+        let (socket, program) = (fpm::socket(&php), &self.options.vermeil);
+        let command = |address| {
+            let setting = PeerSetting { network, address, cpu, root: &root, state: &state };
+            let pool = FastcgiPool { socket: &socket, children: CHILDREN, spread: Spread::OneCpu };
+            vermeil::php_command(setting, program, VermeilIo::Uring, pool)
+        };
+        let server = LoadedServer {
+            work: ServedWork::Php.name(),
+            state: &state,
+            command: &command,
+            target: ProbeTarget::to("/hello.php"),
+            requests: String::new(),
+        };
+        self.rounds(mechanism, &server)?;
+        pool.stop()
+    }
+
+    /// The pairs of one mechanism, in turns.
+    fn rounds(&mut self, mechanism: Mechanism, server: &LoadedServer<'_>) -> BenchResult<()> {
+        for round in 0..self.options.rounds {
+            let mut order = [None, Some(mechanism)];
+            order.rotate_left(round % 2);
+            for without in order {
+                self.stop.check()?;
+                self.sample(without, server)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One start of the server, and the load on the server.
+    fn sample(&mut self, without: Option<Mechanism>, server: &LoadedServer<'_>) -> BenchResult<()> {
+        let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
+        let mut command = (server.command)(address)?;
+        command.env(VARIABLE, switched_off(without));
+        let process = PeerProcess::start("vermeil", command, server.state)?;
+        process.wait_until_listening(network, address)?;
+        let wrk = Wrk::with_requests(server.state, self.cpus.client, &server.requests)?;
+        let run = |duration| {
+            let load = WrkLoad { connections: CONNECTIONS, duration };
+            let outcome = wrk.run(network, address, &server.target, load, self.stop)?;
+            match outcome.problem(200) {
+                Some(problem) => Err(process.failure(&format!("under load: {problem}"))),
+                None => Ok(outcome),
+            }
+        };
+        // Fills the caches.
+        run(self.options.duration / 2)?;
+        let before = CpuTime::of_group(process.group())?;
+        let outcome = run(self.options.duration)?;
+        let spent = CpuTime::of_group(process.group())? - before;
+        let (cpu_us, per_second) =
+            (spent.run.as_secs_f64() * 1e6 / outcome.requests as f64, outcome.per_second());
+        let numbers = [(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];
+        keep(self.points, (server.work, variant(without)), &numbers);
+        eprintln!("{:<36} {:<24} {cpu_us:>7.2} us  {per_second:>8.0} req/s", server.work, variant(without));
+        process.stop()
+    }
+}
