@@ -64,6 +64,10 @@ pub struct InvariantChecker {
     now_ns: u64,
     idle_waits: Option<IdleWaits>,
     first: Option<Violation>,
+    /// Moments so far.
+    moments: u64,
+    /// The number of moments after which the checker has seen enough.
+    moments_max: Option<u64>,
 }
 
 impl InvariantChecker {
@@ -72,9 +76,21 @@ impl InvariantChecker {
         Self { idle_waits: IdleWaits::of(machine, program, options), ..Self::default() }
     }
 
+    /// A checker that ends the run after this number of moments, and then checks no end.
+    pub fn within(self, moments_max: u64) -> Self {
+        Self { moments_max: Some(moments_max), ..self }
+    }
+
+    fn is_cut_short(&self) -> bool {
+        self.moments_max.is_some_and(|most| self.moments > most)
+    }
+
     /// The first violation, including the checks at the end of a run. Every posted event must have
     /// run, be running or be queued. A run that was allowed to finish must have finished.
     pub fn verdict(mut self, results: &Results) -> Option<Violation> {
+        if self.first.is_some() || self.is_cut_short() {
+            return self.first;
+        }
         let waiting: u64 = self.colors.values().map(|color| color.waiting.len() as u64).sum();
         let running = self.cores.len() as u64;
         if self.posted != self.run + running + waiting || waiting != results.queued_at_end {
@@ -173,6 +189,11 @@ impl Watch for InvariantChecker {
                 self.posted += 1;
                 if event != self.posted {
                     self.broken("I5", format!("event {event} is posted as number {}", self.posted));
+    fn has_enough(&mut self) -> bool {
+        self.moments += 1;
+        self.first.is_some() || self.is_cut_short()
+    }
+
                 }
                 self.posted(event, color, handler);
             }

@@ -20,6 +20,13 @@ use crate::world::simulate_watched;
 /// Every eighth seed runs twice, and the hashes must be equal.
 const TWICE_EVERY: u64 = 8;
 
+/// Moments of all runs that make a case smaller, so that a failing seed is reported within seconds.
+const SHRINK_MOMENTS: u64 = 4_000_000;
+
+/// The multiple of a case's moments that a smaller case may take. A case without one of its
+/// handlers may loop until the end of the time to drain.
+const SMALLER_TIMES: u64 = 2;
+
 /// The values that a seed draws.
 #[derive(Clone, Debug)]
 pub struct SwarmCase {
@@ -42,6 +49,8 @@ pub struct CaseOutcome {
     pub violation: Option<Violation>,
     /// Number of events that ran.
     pub events: u64,
+    /// Number of moments that the simulation worked through.
+    pub moments: u64,
     /// The trace hash.
     pub hash: u64,
 }
@@ -54,9 +63,14 @@ impl SwarmCase {
 
     /// Runs the case under the checker.
     pub fn run(&self) -> CaseOutcome {
-        let first = self.run_once();
+        self.run_within(u64::MAX)
+    }
+
+    /// Runs the case for at most this number of moments.
+    fn run_within(&self, moments: u64) -> CaseOutcome {
+        let first = self.run_once(moments);
         if self.seed.is_multiple_of(TWICE_EVERY) && first.violation.is_none() {
-            let second = self.run_once();
+            let second = self.run_once(moments);
             if first.hash != second.hash {
                 let what = format!("two runs differ: {:016x} and {:016x}", first.hash, second.hash);
                 let violation = Some(Violation { invariant: "I18", at_ns: 0, what });
@@ -66,34 +80,39 @@ impl SwarmCase {
         first
     }
 
-    fn run_once(&self) -> CaseOutcome {
-        match self.results() {
+    fn run_once(&self, moments: u64) -> CaseOutcome {
+        match self.results(moments) {
             Ok((results, checker)) => {
-                let (events, hash) = (results.steps, results.hash);
-                CaseOutcome { violation: checker.verdict(&results), events, hash }
+                let (events, moments, hash) = (results.steps, results.moments, results.hash);
+                CaseOutcome { violation: checker.verdict(&results), events, moments, hash }
             }
             // A drawn case is valid, so only a smaller case can fail here. The invariant "draw"
             // differs from the invariant that `minimise` looks for, so the smaller case is dropped.
             Err(error) => {
                 let violation = Violation { invariant: "draw", at_ns: 0, what: error.to_string() };
-                CaseOutcome { violation: Some(violation), events: 0, hash: 0 }
+                CaseOutcome { violation: Some(violation), events: 0, moments: 0, hash: 0 }
             }
         }
     }
 
-    fn results(&self) -> Result<(Results, InvariantChecker), crate::SimError> {
+    fn results(&self, moments: u64) -> Result<(Results, InvariantChecker), crate::SimError> {
         let machine: SimMachine = profile(self.machine)?.only(&self.cores)?;
         let program = CompiledProgram::new(&self.workload)?;
-        let checker = InvariantChecker::of(&machine, &program, &self.options);
+        let checker = InvariantChecker::of(&machine, &program, &self.options).within(moments);
         Ok(simulate_watched(&machine, &program, &self.options, checker))
     }
 
-    /// The smallest case found that breaks the same rule.
+    /// The smallest case that breaks the same rule and is found within a bounded number of moments.
     pub fn minimise(&self, invariant: &str) -> Self {
         let mut smallest = self.clone();
+        let most = SMALLER_TIMES * self.run().moments;
+        let mut left = SHRINK_MOMENTS;
         loop {
-            let still =
-                |case: &Self| case.run().violation.is_some_and(|violation| violation.invariant == invariant);
+            let still = |case: &Self| {
+                let outcome = case.run_within(most.min(left));
+                left = left.saturating_sub(outcome.moments);
+                outcome.violation.is_some_and(|violation| violation.invariant == invariant)
+            };
             match smallest.smaller().into_iter().find(still) {
                 Some(case) => smallest = case,
                 None => return smallest,

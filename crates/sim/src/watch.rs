@@ -90,6 +90,11 @@ pub trait Watch {
     fn note(&mut self, note: Note);
 }
 
+
+    /// Whether the watcher has seen enough, so that the run may end. Asked before each moment.
+    fn has_enough(&mut self) -> bool {
+        false
+    }
 impl Watch for () {
     fn note(&mut self, _: Note) {}
 }
@@ -101,6 +106,10 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
     }
 }
 
+
+    fn has_enough(&mut self) -> bool {
+        self.0.has_enough() && self.1.has_enough()
+    }
 impl<W: Watch> Watch for Option<W> {
     fn note(&mut self, note: Note) {
         if let Some(watch) = self {
@@ -108,3 +117,7 @@ impl<W: Watch> Watch for Option<W> {
         }
     }
 }
+
+    fn has_enough(&mut self) -> bool {
+        self.as_mut().is_some_and(W::has_enough)
+    }

@@ -312,7 +312,8 @@ impl<W: Watch> World<W> {
     /// Executes moment after moment until the end.
     fn run(&mut self) {
         while let Some((at_ns, moment)) = self.time.clock.next() {
-            if at_ns > self.time.end_ns && !self.drains_until(at_ns) {
+            let is_over = at_ns > self.time.end_ns && !self.drains_until(at_ns);
+            if is_over || self.output.watch.has_enough() {
                 break;
             }
             self.time.now_ns = at_ns;

@@ -43,6 +43,17 @@ fn a_case_is_made_smaller_while_it_still_fails() {
     assert_eq!(smallest.run().violation.unwrap().invariant, violation.invariant);
 }
 
+/// Requests that have not finished break a rule only at the end of a run.
+#[test]
+fn run_cut_short_breaks_no_rule() {
+    let mut case = SwarmCase::draw(3);
+    case.options.drain_ns = 1;
+    let whole = case.run();
+    assert!(whole.violation.is_some());
+    let cut = case.run_within(whole.moments / 2);
+    assert_eq!((cut.violation, cut.moments <= whole.moments / 2 + 1), (None, true));
+}
+
 /// One pinned producer for many clients. Each request is a piece of work for any core.
 const PINNED: &str = r#"
 name = "pinned"
