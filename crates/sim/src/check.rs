@@ -115,13 +115,13 @@ impl InvariantChecker {
         self.first.get_or_insert(Violation { invariant, at_ns, what });
     }
 
-    fn posted(&mut self, event: u64, color: u64, handler: u16) {
+    fn posted(&mut self, event: u64, color: u64, handler: u16, core: CoreIndex) {
         let known = self.colors.entry(color).or_default();
         known.waiting.push_back((event, handler));
         let Some(idle) = &mut self.idle_waits else { return };
         known.stays |= !idle.may_move(handler);
         if known.waiting.len() == 1 && known.running.is_none() && !known.stays {
-            idle.waits(color, handler, self.now_ns);
+            idle.waits(color, handler, core, self.now_ns);
         }
     }
 
@@ -133,7 +133,7 @@ impl InvariantChecker {
             self.broken("I13", format!("{core} sleeps and begins event {event}"));
         }
         let now_ns = self.now_ns;
-        if let Some(what) = self.idle_waits.as_mut().and_then(|idle| idle.begins(color, now_ns)) {
+        if let Some(what) = self.idle_waits.as_mut().and_then(|idle| idle.begins(color, core, now_ns)) {
             self.broken("I11", what);
         }
         let known = self.colors.entry(color).or_default();
@@ -156,11 +156,11 @@ impl InvariantChecker {
         let running = known.running.take();
         if let Some(idle) = &mut self.idle_waits {
             let (started_ns, handler) = known.started;
-            idle.ran(handler, self.now_ns.saturating_sub(started_ns));
+            idle.ran(core, handler, started_ns, self.now_ns);
             if let Some(&(_, next)) = known.waiting.front()
                 && !known.stays
             {
-                idle.waits(color, next, self.now_ns);
+                idle.waits(color, next, core, self.now_ns);
             }
         }
         // Finished colors are not kept, because a run makes many short-lived colors.
@@ -178,24 +178,31 @@ impl InvariantChecker {
             let what = format!("{thief} steals color {color} from {victim} while it runs: {running:?}");
             self.broken("I10", what);
         }
+        self.moved(color, thief);
+    }
+
+    fn moved(&mut self, color: u64, to: CoreIndex) {
+        if let Some(idle) = &mut self.idle_waits {
+            idle.moves(color, to);
+        }
     }
 }
 
 impl Watch for InvariantChecker {
-    fn note(&mut self, note: Note) {
-        match note {
-            Note::Posted { at_ns, event, color, handler } => {
-                self.now_ns = at_ns;
-                self.posted += 1;
-                if event != self.posted {
-                    self.broken("I5", format!("event {event} is posted as number {}", self.posted));
     fn has_enough(&mut self) -> bool {
         self.moments += 1;
         self.first.is_some() || self.is_cut_short()
     }
 
+    fn note(&mut self, note: Note) {
+        match note {
+            Note::Posted { at_ns, event, color, handler, core } => {
+                self.now_ns = at_ns;
+                self.posted += 1;
+                if event != self.posted {
+                    self.broken("I5", format!("event {event} is posted as number {}", self.posted));
                 }
-                self.posted(event, color, handler);
+                self.posted(event, color, handler, core);
             }
             Note::Started { at_ns, core, event, color, .. } => {
                 self.now_ns = at_ns;
@@ -209,7 +216,7 @@ impl Watch for InvariantChecker {
                 self.now_ns = at_ns;
                 self.stole(thief, victim, color);
             }
-            Note::Moved { .. } => {}
+            Note::Moved { color, to, .. } => self.moved(color, to),
             Note::Parked { at_ns, core } => {
                 if self.asleep.insert(core, at_ns).is_some() {
                     self.broken("I13", format!("{core} goes to sleep twice"));
@@ -244,7 +251,7 @@ mod tests {
     }
 
     fn posted(event: u64, color: u64) -> Note {
-        Note::Posted { at_ns: event, event, color, handler: 0 }
+        Note::Posted { at_ns: event, event, color, handler: 0, core: CORE }
     }
 
     fn started(core: CoreIndex, event: u64, color: u64) -> Note {

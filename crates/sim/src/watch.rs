@@ -19,6 +19,8 @@ pub enum Note {
         color: u64,
         /// Position of the event's handler.
         handler: u16,
+        /// The color's core.
+        core: CoreIndex,
     },
     /// A core began to run an event.
     Started {
@@ -88,13 +90,13 @@ pub enum Note {
 pub trait Watch {
     /// Takes a note.
     fn note(&mut self, note: Note);
-}
-
 
     /// Whether the watcher has seen enough, so that the run may end. Asked before each moment.
     fn has_enough(&mut self) -> bool {
         false
     }
+}
+
 impl Watch for () {
     fn note(&mut self, _: Note) {}
 }
@@ -104,20 +106,20 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
         self.0.note(note);
         self.1.note(note);
     }
-}
-
 
     fn has_enough(&mut self) -> bool {
         self.0.has_enough() && self.1.has_enough()
     }
+}
+
 impl<W: Watch> Watch for Option<W> {
     fn note(&mut self, note: Note) {
         if let Some(watch) = self {
             watch.note(note);
         }
     }
-}
 
     fn has_enough(&mut self) -> bool {
         self.as_mut().is_some_and(W::has_enough)
     }
+}

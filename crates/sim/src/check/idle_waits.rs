@@ -7,7 +7,10 @@
 //! not know.
 //!
 //! Leaves out colors that must stay, because the author or a plan has placed them, and cores that a
-//! fault disturbs. Holds for policies that conserve work, so only [`Policy::Adaptive`] is checked.
+//! fault disturbs. Also leaves out the time of a pause for the colors of a core that runs no event:
+//! such a core was woken for them and does not come, but its published load looks idle. To notice,
+//! each wake-up of a core for work would have to wake a second core that watches. Behind an event,
+//! a pause counts. Holds for policies that conserve work, so only [`Policy::Adaptive`] is checked.
 //! Tested in `check.rs`, and by a planted bug in `swarm/tests.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,17 +29,37 @@ const LOOKS: u64 = 2;
 /// that is not yet known, twice. The seeds of the swarm show no correct run beyond this number.
 const RUNS: u64 = 24;
 
+/// The wait of a color.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since_ns: u64,
+    /// The handler of the color's first event.
+    handler: u16,
+    core: CoreIndex,
+}
+
+/// A pause of a core by a fault.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    core: CoreIndex,
+    from_ns: u64,
+    until_ns: u64,
+}
+
 /// The waits of colors and the sleep of cores.
 #[derive(Debug)]
 pub(super) struct IdleWaits {
     /// By handler, whether the handler's colors may move.
     moves: Vec<bool>,
     disturbed: BTreeSet<CoreIndex>,
+    pauses: Vec<Pause>,
+    /// Since when each core runs no event; without the cores that run one.
+    between_events: BTreeMap<CoreIndex, u64>,
     notice_ns: u64,
     /// By handler, the longest run so far.
     longest_ns: Vec<u64>,
-    /// By color, since when the color waits, and the handler of its first event.
-    waiting: BTreeMap<u64, (u64, u16)>,
+    /// By color.
+    waiting: BTreeMap<u64, Wait>,
     /// The waiting colors, the longest wait first.
     by_time: BTreeSet<(u64, u64)>,
     asleep: BTreeMap<CoreIndex, u64>,
@@ -49,8 +72,13 @@ impl IdleWaits {
             return None;
         }
         let cores = machine.cores() as u32;
-        let (mut disturbed, mut late, mut stale_ns) = (BTreeSet::new(), 1, 0);
+        let (mut disturbed, mut pauses, mut late, mut stale_ns) = (BTreeSet::new(), Vec::new(), 1, 0);
         for fault in &options.faults {
+            if let InjectedFault::Pause { core, at_us, for_us } = *fault {
+                let from_ns = u64::from(at_us) * 1_000;
+                let until_ns = from_ns + u64::from(for_us) * 1_000;
+                pauses.push(Pause { core: CoreIndex(core % cores), from_ns, until_ns });
+            }
             match *fault {
                 InjectedFault::SlowCore { core, .. }
                 | InjectedFault::Pause { core, .. }
@@ -66,6 +94,8 @@ impl IdleWaits {
         Some(Self {
             moves: program.movable_handlers(&options.policy),
             disturbed,
+            pauses,
+            between_events: machine.layout().indices().map(|core| (core, 0)).collect(),
             notice_ns: LOOKS * (WATCH_NS + wake_ns + stale_ns),
             longest_ns: vec![0; program.handlers.len()],
             waiting: BTreeMap::new(),
@@ -79,27 +109,78 @@ impl IdleWaits {
         self.moves[usize::from(handler)]
     }
 
-    /// A color waits from now on, to run an event of a handler.
-    pub(super) fn waits(&mut self, color: u64, handler: u16, at_ns: u64) {
-        if let Some((since_ns, _)) = self.waiting.insert(color, (at_ns, handler)) {
-            self.by_time.remove(&(since_ns, color));
-        }
-        self.by_time.insert((at_ns, color));
+    /// A color waits on a core from now on, to run an event of a handler.
+    pub(super) fn waits(&mut self, color: u64, handler: u16, core: CoreIndex, at_ns: u64) {
+        self.forget(color);
+        self.remember(color, Wait { since_ns: at_ns, handler, core });
     }
 
-    /// A color waits no longer. Returns the finding, if the wait was too long.
-    pub(super) fn begins(&mut self, color: u64, at_ns: u64) -> Option<String> {
-        let (since_ns, handler) = self.waiting.remove(&color)?;
-        self.by_time.remove(&(since_ns, color));
+    /// A color goes to another core.
+    pub(super) fn moves(&mut self, color: u64, to: CoreIndex) {
+        if let Some(wait) = self.waiting.get_mut(&color) {
+            wait.core = to;
+        }
+    }
+
+    /// A core runs an event of a color, which waits no longer. Returns the finding, if the wait was
+    /// too long.
+    pub(super) fn begins(&mut self, color: u64, core: CoreIndex, at_ns: u64) -> Option<String> {
+        let finding = self.wait_ends(color, at_ns);
+        self.excuse_pause(core, at_ns);
+        self.between_events.remove(&core);
+        finding
+    }
+
+    fn wait_ends(&mut self, color: u64, at_ns: u64) -> Option<String> {
+        let wait = self.forget(color)?;
         let sleeping = self.asleep.iter().map(|(&core, &from_ns)| (core, from_ns));
         let longest = sleeping.min_by_key(|&(_, from_ns)| from_ns)?;
-        self.finding((color, handler), since_ns, longest, at_ns)
+        self.finding(color, Wait { since_ns: self.counts_from(&wait, at_ns), ..wait }, longest, at_ns)
     }
 
-    /// A run of a handler has taken this long.
-    pub(super) fn ran(&mut self, handler: u16, ns: u64) {
+    fn remember(&mut self, color: u64, wait: Wait) {
+        self.by_time.insert((wait.since_ns, color));
+        self.waiting.insert(color, wait);
+    }
+
+    fn forget(&mut self, color: u64) -> Option<Wait> {
+        let wait = self.waiting.remove(&color)?;
+        self.by_time.remove(&(wait.since_ns, color));
+        Some(wait)
+    }
+
+    /// The time from which a wait counts: the end of a pause of the color's core between two
+    /// events.
+    fn counts_from(&self, wait: &Wait, at_ns: u64) -> u64 {
+        let Some(&idle_ns) = self.between_events.get(&wait.core) else { return wait.since_ns };
+        let from_ns = wait.since_ns.max(idle_ns);
+        let overlaps =
+            |pause: &&Pause| pause.core == wait.core && pause.from_ns < at_ns && pause.until_ns > from_ns;
+        let paused = self.pauses.iter().filter(overlaps).map(|pause| pause.until_ns.min(at_ns)).max();
+        paused.unwrap_or(wait.since_ns)
+    }
+
+    /// The colors of a core that begins an event wait from the end of the core's pause on.
+    fn excuse_pause(&mut self, core: CoreIndex, at_ns: u64) {
+        if !self.pauses.iter().any(|pause| pause.core == core) {
+            return;
+        }
+        let here = self.waiting.iter().filter(|(_, wait)| wait.core == core);
+        for (color, wait) in here.map(|(&color, &wait)| (color, wait)).collect::<Vec<_>>() {
+            self.forget(color);
+            self.remember(color, Wait { since_ns: self.counts_from(&wait, at_ns), ..wait });
+        }
+    }
+
+    /// A run of a handler has ended on a core.
+    pub(super) fn ran(&mut self, core: CoreIndex, handler: u16, started_ns: u64, at_ns: u64) {
         let longest_ns = &mut self.longest_ns[usize::from(handler)];
-        *longest_ns = ns.max(*longest_ns);
+        *longest_ns = at_ns.saturating_sub(started_ns).max(*longest_ns);
+        // A pause that holds up the end of an event keeps the event running for other cores.
+        let holds_up =
+            |pause: &&Pause| pause.core == core && pause.from_ns <= at_ns && pause.until_ns > at_ns;
+        let until_ns = self.pauses.iter().filter(holds_up).map(|pause| pause.until_ns).max();
+        self.between_events.insert(core, until_ns.unwrap_or(at_ns));
     }
 
     /// A core sleeps from now on.
@@ -112,15 +193,17 @@ impl IdleWaits {
     /// A core wakes. Returns the finding, if the core slept beside a color for too long.
     pub(super) fn wakes(&mut self, core: CoreIndex, at_ns: u64) -> Option<String> {
         let from_ns = self.asleep.remove(&core)?;
-        let &(since_ns, color) = self.by_time.first()?;
-        let &(_, handler) = self.waiting.get(&color)?;
-        self.finding((color, handler), since_ns, (core, from_ns), at_ns)
+        let counts = |&&(since_ns, color): &&(u64, u64)| {
+            self.waiting.get(&color).is_some_and(|wait| self.counts_from(wait, at_ns) == since_ns)
+        };
+        let &(_, color) = self.by_time.iter().find(counts)?;
+        self.finding(color, *self.waiting.get(&color)?, (core, from_ns), at_ns)
     }
 
     fn finding(
         &self,
-        (color, handler): (u64, u16),
-        since_ns: u64,
+        color: u64,
+        Wait { since_ns, handler, core: at }: Wait,
         (core, from_ns): (CoreIndex, u64),
         at_ns: u64,
     ) -> Option<String> {
@@ -128,8 +211,8 @@ impl IdleWaits {
         let most_ns = self.notice_ns + RUNS * self.longest_ns[usize::from(handler)];
         (together_ns > most_ns && !self.disturbed.contains(&core)).then(|| {
             format!(
-                "color {color} waited since {since_ns} ns and {core} slept beside it for {together_ns} ns; \
-                 at most {most_ns} ns are allowed"
+                "color {color} waited on {at} since {since_ns} ns and {core} slept beside it for \
+                 {together_ns} ns; at most {most_ns} ns are allowed"
             )
         })
     }

@@ -75,11 +75,12 @@ entry = "receive"
 queues = 1
 "#;
 
-/// The broken rule of a run of [`PINNED`] with a planted bug.
-fn broken(planted: Option<PlantedBug>) -> Option<&'static str> {
+/// The broken rule of a run of a workload with a planted bug and faults.
+fn broken(workload: &str, planted: Option<PlantedBug>, faults: &[InjectedFault]) -> Option<&'static str> {
     let machine = profile("xeon-2x4-l2pairs").unwrap();
-    let program = CompiledProgram::from_toml(PINNED).unwrap();
-    let options = SimOptions { planted, ..SimOptions::new(vermeil_sched::Policy::Adaptive) };
+    let program = CompiledProgram::from_toml(workload).unwrap();
+    let faults = faults.to_vec();
+    let options = SimOptions { planted, faults, ..SimOptions::new(vermeil_sched::Policy::Adaptive) };
     let checker = InvariantChecker::of(&machine, &program, &options);
     let (results, checker) = simulate_watched(&machine, &program, &options, checker);
     checker.verdict(&results).map(|violation| violation.invariant)
@@ -88,6 +89,38 @@ fn broken(planted: Option<PlantedBug>) -> Option<&'static str> {
 /// Canary: without a planted bug, the check could pass because the check looks at nothing.
 #[test]
 fn a_core_that_sleeps_beside_work_is_noticed() {
-    assert_eq!(broken(None), None);
-    assert_eq!(broken(Some(PlantedBug::SleepsBesideWork)), Some("I11"));
+    assert_eq!(broken(PINNED, None, &[]), None);
+    assert_eq!(broken(PINNED, Some(PlantedBug::SleepsBesideWork), &[]), Some("I11"));
+}
+
+/// Two short requests at a time on cores that sleep in between.
+const IDLE: &str = r#"
+name = "idle"
+about = "clients that mostly think"
+run_ms = 60
+[[handler]]
+name = "work"
+cycles = 20000
+color = "client"
+reply = true
+[[source]]
+load = { closed = { clients = 16, think_us = 500 } }
+entry = "work"
+"#;
+
+/// Seed 226: colors waited for a core that was woken for them and then paused before it ran any. No
+/// other core can know.
+#[test]
+fn color_waits_for_paused_core_between_events() {
+    let pause = InjectedFault::Pause { core: 1, at_us: 10_000, for_us: 20_000 };
+    assert_eq!(broken(IDLE, None, &[pause]), None);
+}
+
+/// The pinned producer's core pauses behind a running event, which other cores see. The rest of the
+/// run is too short for a wait that breaks the rule.
+#[test]
+fn pause_behind_running_event_excuses_no_wait() {
+    let pause = InjectedFault::Pause { core: 0, at_us: 1_000, for_us: 54_000 };
+    assert_eq!(broken(PINNED, None, &[pause]), None);
+    assert_eq!(broken(PINNED, Some(PlantedBug::SleepsBesideWork), &[pause]), Some("I11"));
 }

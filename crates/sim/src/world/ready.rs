@@ -36,6 +36,7 @@ impl<W: Watch> World<W> {
             event: sequence,
             color: number,
             handler: posted.handler,
+            core: target,
         });
         if let (Some(by), false) = (by, self.given.options.ideal) {
             let distance = self.given.machine.layout().distance(by, target);
