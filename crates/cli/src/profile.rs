@@ -7,7 +7,7 @@ mod compare;
 mod import;
 mod record;
 mod report;
-mod work;
+mod server;
 
 use crate::{Exit, print};
 use clap::{Args, Subcommand};

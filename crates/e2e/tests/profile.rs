@@ -197,7 +197,7 @@ fn recording_over_control_socket_counts_requests() {
             }
         });
         let (control, path) = (control.to_str().unwrap(), path.to_str().unwrap());
-        let words = ["profile", "record", "--control", control, "--duration", "3s", "-o", path];
+        let words = ["profile", "record", "--control", control, "--duration", "1s", "-o", path];
         let output = vermeil(&words);
         is_over.store(true, Ordering::Relaxed);
         output
@@ -211,7 +211,7 @@ fn recording_over_control_socket_counts_requests() {
     let path = path.to_str().unwrap();
     let report = text(&vermeil(&["profile", "report", path]).stdout);
     assert!(report.contains(" requests, cpu") || report.contains(" requests, cycles"), "{report}");
-    assert!(report.contains(" of one  function") && report.contains("  bytes of bodies"), "{report}");
+    assert!(report.contains(" of one  function") && report.contains("  bytes of bodies "), "{report}");
     // The part of the io driver and the part of the connections are told apart.
     let parts = vermeil(&["profile", "report", path, "--outermost", "Core::io,vermeil_server::"]).stdout;
     let parts = text(&parts);
@@ -219,7 +219,37 @@ fn recording_over_control_socket_counts_requests() {
     let json = vermeil(&["profile", "report", path, "--form", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["work"]["unit"], "requests");
-    assert!(json["work"]["units"].as_f64().unwrap() > 1.0, "{}", json["work"]);
+    let units = json["work"]["units"].as_f64().unwrap();
+    assert!(units > 1.0, "{}", json["work"]);
+    // The counts have the time of each tick, so a window has work of its own.
+    let window = vermeil(&["profile", "report", path, "--window", "200ms..700ms", "--form", "json"]).stdout;
+    let window: serde_json::Value = serde_json::from_slice(&window).unwrap();
+    let in_window = window["work"]["units"].as_f64().unwrap();
+    assert!(in_window > 0.0 && in_window < units, "{in_window} of {units}");
+    let csv = text(&vermeil(&["profile", "report", path, "--form", "csv"]).stdout);
+    assert!(csv.contains("\"requests cpu ") && csv.contains("\"events cpu "), "{csv}");
+}
+
+#[test]
+fn recording_of_started_server_counts_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "hello").unwrap();
+    let (control, path) = (folder.path().join("control.sock"), folder.path().join("r.prof"));
+    let binary = env!("CARGO_BIN_EXE_vermeil-tested");
+    let words =
+        ["profile", "record", "--duration", "2s", "-o", path.to_str().unwrap(), "--", binary, "serve"];
+    let serve = [folder.path().to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off", "--control"];
+    let output = vermeil(&[&words[..], &serve[..], &[control.to_str().unwrap()]].concat());
+    let errors = text(&output.stderr);
+    if errors.contains("cannot sample") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    let csv = text(&vermeil(&["profile", "report", path.to_str().unwrap(), "--form", "csv"]).stdout);
+    let columns = csv.lines().next().unwrap_or_default();
+    assert!(columns.contains("\"requests cpu "), "{csv}\n{errors}");
+    // The counts begin during the recording, and each line has all columns.
+    assert!(csv.lines().all(|line| line.matches(',').count() == columns.matches(',').count()), "{csv}");
 }
 
 #[test]

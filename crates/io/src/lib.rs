@@ -47,11 +47,13 @@ mod pages;
 mod passed;
 mod preemption;
 mod sealed_file;
+mod shared_words;
 mod slots;
 mod socket;
 mod stack_mark;
 mod thread_times;
 mod untold_reads;
+mod work_page;
 
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
 pub use clock::{Clock, thread_cpu_ns};
@@ -78,3 +80,4 @@ pub use socket::{
 pub use stack_mark::StackMark;
 pub use thread_times::ThreadTimes;
 pub use untold_reads::is_without_disk;
+pub use work_page::{CoreWork, WORK_COUNTS, WorkPage};

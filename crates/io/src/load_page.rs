@@ -12,11 +12,12 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::shared_words::{SharedWords, WordBlock};
 
 /// Maximum number of other cores that a core's connections may go to, nearest first.
 pub const NEAR_MAX: usize = 8;
@@ -41,22 +42,13 @@ pub struct CoreLoadPage {
 /// The pages of all cores.
 #[derive(Debug)]
 pub struct LoadPage {
-    memory: BoardMemory,
+    memory: SharedWords<CoreLoadPage>,
     /// The pages of this board, among all pages in the memory.
     part: Range<usize>,
 }
 
-#[derive(Debug)]
-enum BoardMemory {
-    Private(Box<[CoreLoadPage]>),
-    Mapped { first: NonNull<CoreLoadPage>, cores: usize },
-}
-
-// SAFETY: the words are atomic, and the mapping belongs to the board alone until the board is
-// dropped.
-unsafe impl Send for LoadPage {}
-// SAFETY: as above.
-unsafe impl Sync for LoadPage {}
+// SAFETY: the struct consists of atomic integers, and 128 divides the size of a page.
+unsafe impl WordBlock for CoreLoadPage {}
 
 /// The clock of load pages: CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
@@ -67,10 +59,7 @@ pub fn monotonic_ns() -> u64 {
 impl LoadPage {
     /// Pages in memory of this process.
     pub fn private(cores: usize) -> LoadPage {
-        LoadPage {
-            memory: BoardMemory::Private((0..cores).map(|_| CoreLoadPage::default()).collect()),
-            part: 0..cores,
-        }
+        LoadPage { memory: SharedWords::private(cores), part: 0..cores }
     }
 
     /// Pages in memory that other processes or the kernel map too: a file, or a kernel map whose
@@ -79,12 +68,8 @@ impl LoadPage {
     /// # Errors
     /// The memory cannot be mapped.
     pub fn mapped(memory: impl AsFd, cores: usize) -> io::Result<LoadPage> {
-        let bytes = cores * size_of::<CoreLoadPage>();
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the address, so the mapping replaces no other memory.
-        let first = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, memory, 0)? };
-        let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(LoadPage { memory: BoardMemory::Mapped { first, cores }, part: 0..cores })
+        let memory = SharedWords::mapped(memory, cores, ProtFlags::READ | ProtFlags::WRITE)?;
+        Ok(LoadPage { memory, part: 0..cores })
     }
 
     /// Only some of these pages: the cores of one process, if several processes share the memory.
@@ -99,16 +84,7 @@ impl LoadPage {
     }
 
     fn all(&self) -> &[CoreLoadPage] {
-        let whole: &[CoreLoadPage] = match &self.memory {
-            BoardMemory::Private(cores) => cores,
-            // SAFETY: `cores` pages were mapped, at the start of a memory page, which their
-            // alignment divides. They are unmapped only when `self` is dropped. Other processes may
-            // write the atomic words meanwhile.
-            BoardMemory::Mapped { first, cores } => unsafe {
-                std::slice::from_raw_parts(first.as_ptr(), *cores)
-            },
-        };
-        &whole[self.part.clone()]
+        &self.memory.all()[self.part.clone()]
     }
 
     /// The page of a core.
@@ -127,16 +103,6 @@ impl LoadPage {
     /// Whether no core has a page.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-impl Drop for LoadPage {
-    fn drop(&mut self) {
-        if let BoardMemory::Mapped { first, cores } = self.memory {
-            // SAFETY: exactly the mapping that `mapped` made, and no reference to it exists any
-            // more. On failure, memory leaks, no more.
-            let _ = unsafe { munmap(first.as_ptr().cast(), cores * size_of::<CoreLoadPage>()) };
-        }
     }
 }
 

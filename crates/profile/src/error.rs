@@ -86,9 +86,6 @@ pub enum ProfileError {
         /// The damage.
         what: String,
     },
-    /// A subject that does not tell the work that it has done.
-    #[error("cannot read the counts of finished work: {0}")]
-    Work(String),
     /// A recording without samples.
     #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
     Empty(PathBuf),

@@ -87,14 +87,14 @@ pub(crate) struct CounterLedger {
     slow: Vec<u64>,
     has_interrupts: bool,
     pressure: Vec<(&'static str, &'static str)>,
-    work: Option<WorkReader>,
+    work: WorkReader,
     multiplexed: bool,
     tick_ns: u64,
 }
 
 impl CounterLedger {
-    /// Opens the counters that this machine and user can read, and adds those of the subject.
-    pub(crate) fn open(cpus: &[u32], set: HardwareSet, work: Option<WorkReader>) -> Self {
+    /// Opens the counters that this machine and user can read.
+    pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
         let mut ledger = Self {
             cpus: cpus.to_vec(),
             nodes: machine::nodes_of(cpus),
@@ -104,7 +104,7 @@ impl CounterLedger {
             slow: Vec::new(),
             has_interrupts: false,
             pressure: Vec::new(),
-            work,
+            work: WorkReader::default(),
             multiplexed: false,
             tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
         };
@@ -115,8 +115,21 @@ impl CounterLedger {
             why: "needs raw events of the processor's model, which this version does not know".to_owned(),
         });
         ledger.add_proc();
-        ledger.series.extend(ledger.work.iter().flat_map(WorkReader::series).cloned());
         ledger
+    }
+
+    /// Adds the counts of those of these processes that have counts. Returns whether there are
+    /// columns that [`columns`](Self::columns) did not have.
+    pub(crate) fn find_work(&mut self, pids: impl Iterator<Item = i32>) -> bool {
+        let further = self.work.add(pids);
+        let has_further = !further.is_empty();
+        self.series.extend(further);
+        has_further
+    }
+
+    /// Whether the subject counts its work.
+    pub(crate) fn counts_work(&self) -> bool {
+        !self.work.is_empty()
     }
 
     fn add_groups(&mut self, events: &[(&'static str, Counted)]) {
@@ -198,7 +211,7 @@ impl CounterLedger {
             self.slow = self.read_proc();
         }
         values.extend(&self.slow);
-        values.extend(self.work.iter().flat_map(WorkReader::latest));
+        values.extend(self.work.counts());
         FileRecord::Tick { time, values }
     }
 
@@ -299,7 +312,7 @@ mod tests {
     #[test]
     fn each_tick_has_value_for_each_column() {
         let cpus = crate::machine::online_cpus();
-        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc, None);
+        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc);
         let FileRecord::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
         let FileRecord::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
         assert_eq!(values.len(), series.len());

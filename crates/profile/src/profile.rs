@@ -16,7 +16,7 @@ use crate::perf::Trigger;
 use crate::symbols::{self, KernelNames};
 use crate::waiting::{BlockedTime, RecordedWaits, UnknownStack};
 use crate::window::Window;
-use crate::work::POLLED;
+use crate::work::OF_SUBJECT;
 
 /// A function, by its order in the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -211,31 +211,47 @@ impl StackProfile {
         Ok(self)
     }
 
-    /// The growth of a column between the first and the last tick, and the seconds between. Counts
-    /// of the subject grow only at each reading, so their time is that of the readings.
+    /// The growth of a column between the first and the last tick that have the column, and the
+    /// seconds between.
     pub(crate) fn growth(&self, column: usize) -> Option<(u64, f64)> {
-        let value = |tick: &Tick| tick.values.get(column).copied();
-        let (mut first, mut last) = (self.ticks.first()?, self.ticks.last()?);
-        if self.series.get(column)?.unit == POLLED {
-            let mut changes = self.ticks.windows(2).filter(|pair| value(&pair[0]) != value(&pair[1]));
-            if let (Some(earliest), Some(latest)) = (changes.next(), changes.next_back()) {
-                (first, last) = (&earliest[1], &latest[1]);
-            }
-        }
-        let seconds = last.time.saturating_sub(first.time) as f64 / 1e9;
-        (seconds > 0.0).then_some((value(last)?.checked_sub(value(first)?)?, seconds))
+        let value = |tick: &Tick| Some((tick.time, *tick.values.get(column)?));
+        let mut found = self.ticks.iter().filter_map(value);
+        let (from, first) = found.next()?;
+        let (to, last) = found.next_back()?;
+        let seconds = to.saturating_sub(from) as f64 / 1e9;
+        (seconds > 0.0).then_some((last.checked_sub(first)?, seconds))
     }
 
     /// The work of the recording or the window by the counts of the subject, if there are any.
     fn counted_work(&self) -> Option<Work> {
-        let polled = || self.series.iter().enumerate().filter(|(_, series)| series.unit == POLLED);
-        let unit = polled().next()?.1.name.clone();
-        let columns: Vec<usize> =
-            polled().filter(|(_, series)| series.name == unit).map(|(column, _)| column).collect();
-        let growths = columns.iter().filter_map(|column| self.growth(*column));
-        let per_second: f64 = growths.map(|(growth, seconds)| growth as f64 / seconds).sum();
-        let units = per_second * self.duration_ns as f64 / 1e9;
-        (units > 0.0).then_some(Work { units, unit, cpus: columns.len() as u32 })
+        let cores = self.work_of_cores();
+        let units: f64 = cores.iter().map(|core| core.units).sum();
+        let unit = self.work_columns().next()?.1.name.clone();
+        (units > 0.0).then_some(Work { units, unit, cpus: cores.len() as u32 })
+    }
+
+    /// The columns with the subject's units of work, one for each core.
+    fn work_columns(&self) -> impl Iterator<Item = (usize, &Series)> {
+        let counted = || self.series.iter().enumerate().filter(|(_, series)| series.unit == OF_SUBJECT);
+        let unit = counted().next().map(|(_, series)| &series.name);
+        counted().filter(move |(_, series)| Some(&series.name) == unit)
+    }
+
+    /// The work of each core in the recording or the window, if the subject counts its work.
+    pub fn work_of_cores(&self) -> Vec<CoreUnits> {
+        let (Some(first), Some(last)) = (self.ticks.first(), self.ticks.last()) else { return Vec::new() };
+        // Ticks lie up to 10 ms within the recording or the window.
+        let whole = self.duration_ns as f64 / last.time.saturating_sub(first.time).max(1) as f64;
+        let mut weights: HashMap<u32, u64> = HashMap::new();
+        for sample in &self.samples {
+            *weights.entry(sample.cpu).or_default() += sample.weight;
+        }
+        let core = |(column, series): (usize, &Series)| {
+            let (cpu, (growth, _)) = (series.cpu?, self.growth(column)?);
+            let weight = weights.get(&cpu).copied().unwrap_or(0);
+            Some(CoreUnits { cpu, units: growth as f64 * whole, weight })
+        };
+        self.work_columns().filter_map(core).collect()
     }
 
     /// A profile without samples.
@@ -324,6 +340,17 @@ impl StackProfile {
         costs.sort_by(|a, b| (b.own, b.total).cmp(&(a.own, a.total)).then(a.function.cmp(&b.function)));
         costs
     }
+}
+
+/// The work of a core of the subject.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreUnits {
+    /// The cpu of the core.
+    pub cpu: u32,
+    /// Units of work.
+    pub units: f64,
+    /// The weight of all samples on this cpu.
+    pub weight: u64,
 }
 
 /// The cost of a function.
@@ -484,19 +511,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn polled_counts_grow_between_their_readings() {
+    fn late_column_grows_from_its_first_tick() {
         let mut profile = profile(&[("main", 10)]);
-        let column = |unit: &str| Series::of_cpu("requests", unit, 0, 0);
-        profile.series = vec![column(POLLED), column("count")];
-        // A reading at 1 s, 2 s and 3 s, and ticks before and after.
-        profile.ticks = [(0, 0), (1, 100), (2, 300), (3, 500), (9, 500)]
-            .map(|(s, value)| Tick { time: s * 1_000_000_000, values: vec![value, value] })
-            .into();
-        assert_eq!(profile.growth(0), Some((400, 2.0)));
-        assert_eq!(profile.growth(1), Some((500, 9.0)));
-        profile.duration_ns = 9_000_000_000;
+        let column = |name: &str, unit: &str| Series::of_cpu(name, unit, 0, 0);
+        profile.series = vec![column("busy", "count"), column("requests", OF_SUBJECT)];
+        // The subject begins to count after a second.
+        let values = [vec![0], vec![100, 40], vec![200, 140], vec![300, 240]];
+        profile.ticks =
+            (0..).zip(values).map(|(s, values)| Tick { time: s * 1_000_000_000, values }).collect();
+        assert_eq!(profile.growth(0), Some((300, 3.0)));
+        assert_eq!(profile.growth(1), Some((200, 2.0)));
+        profile.duration_ns = 3_000_000_000;
         let work = profile.counted_work().unwrap();
-        assert_eq!((work.units, work.unit.as_str(), work.cpus), (1_800.0, "requests", 1));
+        assert_eq!((work.units, work.unit.as_str(), work.cpus), (200.0, "requests", 1));
+        let weight =
+            profile.samples.iter().filter(|sample| sample.cpu == 0).map(|sample| sample.weight).sum();
+        assert_eq!(profile.work_of_cores(), [CoreUnits { cpu: 0, units: 200.0, weight }]);
     }
 
     #[test]

@@ -28,7 +28,6 @@ use crate::processes::{self, Processes};
 use crate::sampler::{StackSampler, system};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
-use crate::work::{WorkCounts, WorkReader};
 use crate::{ProfileError, machine};
 
 /// How often counters are read.
@@ -38,6 +37,9 @@ const TICK: Duration = Duration::from_millis(10);
 const DRAIN_TICKS: u64 = 5;
 /// How many ticks pass until the counters in `/proc` are read.
 const PROC_TICKS: u64 = 10;
+/// How many ticks pass between two searches for the work that a started command counts. Ten
+/// searches, because each reads the names of all descriptors.
+const WORK_TICKS: u64 = 100;
 /// A record is written a little after its time stamp. Later than this is never seen.
 const SETTLED: Duration = Duration::from_millis(10);
 /// The name of waits among the counters that cannot be read.
@@ -106,6 +108,8 @@ pub struct RecordingSummary {
     pub kernel_symbols_hidden: bool,
     /// Whether each thread had an event of its own, for want of rights.
     pub by_thread: bool,
+    /// Whether the subject counted its work, such as requests.
+    pub counts_work: bool,
     /// Switches of threads that the kernel could not keep.
     pub switches_lost: u64,
     /// Why waits were not recorded although they were wanted.
@@ -123,19 +127,12 @@ pub struct Recorded {
     pub status: Option<ExitStatus>,
 }
 
-/// Records until the subject ends, `duration` is over or `stop` is set. `work` are the counts of
-/// finished work, if the subject has any.
+/// Records until the subject ends, `duration` is over or `stop` is set.
 ///
 /// # Errors
-/// The subject is not there, the kernel refuses, the first reading of `work` fails, or the file
-/// cannot be made. A file that cannot be
+/// The subject is not there, the kernel refuses, or the file cannot be made. A file that cannot be
 /// written further is no error: see [`Recorded::shortened`].
-pub fn record(
-    options: &RecordOptions,
-    work: Option<Box<dyn WorkCounts>>,
-    stop: &AtomicBool,
-) -> Result<Recorded, ProfileError> {
-    let work = work.map(WorkReader::start).transpose()?;
+pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, ProfileError> {
     let started = Instant::now();
     let root = match &options.subject {
         Subject::Process(pid) => Some(existing(*pid)?),
@@ -162,7 +159,8 @@ pub fn record(
     }
     let mut session = Session::new(Processes::tree(run.pid));
     let mut failed = known_threads(&session, &mut writer).err();
-    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware, work);
+    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware);
+    ledger.find_work(session.processes.pids());
     let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
     unnamed.iter().for_each(|missing| ledger.lacks(&missing.name, &missing.why));
     match sampler.records_waits() {
@@ -175,8 +173,13 @@ pub fn record(
     let mut ticks = 0;
     let mut is_over = false;
     while failed.is_none() && !is_over {
+        // The processes of a command show their work some time after their start.
+        let is_young = root.is_none() && ticks % WORK_TICKS == 0 && ticks <= 10 * WORK_TICKS;
+        if is_young && ledger.find_work(session.processes.pids()) {
+            failed = writer.write(&ledger.columns()).err();
+        }
         let tick = ledger.read(now_ns(), ticks % PROC_TICKS == 0);
-        failed = writer.write(&tick).err();
+        failed = failed.or_else(|| writer.write(&tick).err());
         ticks += 1;
         is_over = run.wait(started + TICK * ticks as u32, started, options.duration, stop)?;
         if is_over {
@@ -206,6 +209,7 @@ pub fn record(
         bytes,
         kernel_symbols_hidden: unnamed.is_some(),
         by_thread: sampler.by_thread,
+        counts_work: ledger.counts_work(),
         switches_lost: session.switches_lost(),
         waits_missing: sampler.records_waits().err().map(str::to_owned),
         origin,

@@ -295,7 +295,7 @@ fn run(
         None => {
             let child = start(&words, Some(cpus), Stdio::piped())?;
             options.subject = Subject::Process(child.0.id() as i32);
-            record(&options, None, stop)?;
+            record(&options, stop)?;
             child.output()?
         }
         Some(load) => {
@@ -358,7 +358,7 @@ fn record_server(
         watch.store(true, Ordering::Relaxed);
         output
     });
-    let recorded = record(options, None, &ended)?;
+    let recorded = record(options, &ended)?;
     let output = waiting.join().expect("waiting for the load does not panic")?;
     if recorded.summary.samples == 0 && recorded.summary.duration < load.duration {
         let (seconds, status) = (started.elapsed().as_secs(), output.status);

@@ -1,130 +1,93 @@
 //! Work that the subject counts itself, such as the requests of each core, in the same recording as
 //! the samples.
 //!
-//! A thread reads the counts, because the subject may answer slowly and the rings of samples must
-//! be emptied meanwhile. The recorder writes the newest counts with each tick. Leaves out the
-//! question to the subject ([`WorkCounts`]) and the rates (`profile`). Tested below.
+//! A Vermeil server has a page with the counts of each core ([`WorkPage`]). The recorder maps the
+//! pages of all processes of the tree and copies the counts with each tick, so the counts are as
+//! exact in time as the other counters, and cost the server no system call. Leaves out the rates
+//! (`profile`). Tested below.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 
-use crate::ProfileError;
+use vermeil_io::{CoreWork, WORK_COUNTS, WorkPage};
+
 use crate::format::Series;
 
-/// The pause between two readings. A status takes a server with two cores 1.7 ms of cpu time, and a
-/// fifth of a second, so the answers cost 0.4 % of one cpu.
-const PAUSE: Duration = Duration::from_millis(300);
-/// The unit of these series in a recording. Their values grow only at each reading.
-pub(crate) const POLLED: &str = "count, polled";
+/// The unit of these series in a recording.
+pub(crate) const OF_SUBJECT: &str = "count of the program";
 
-/// A source of the counts of finished work.
-pub trait WorkCounts: Send {
-    /// The columns: the name of each count, and its cpu. The counts with the first name are the
-    /// units of work.
-    fn columns(&self) -> Vec<(String, Option<u32>)>;
-
-    /// The present counts, in the order of the columns.
-    ///
-    /// # Errors
-    /// The reason, in words, why the subject does not answer.
-    fn read(&mut self) -> Result<Vec<u64>, String>;
-}
-
-/// A thread that reads counts until it is dropped.
+/// The pages of a process tree.
+#[derive(Default)]
 pub(crate) struct WorkReader {
-    series: Vec<Series>,
-    latest: Arc<Mutex<Vec<u64>>>,
-    /// The thread ends when this end of the channel is dropped.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    pages: Vec<(i32, WorkPage)>,
 }
 
 impl WorkReader {
-    /// Reads the counts for the first time, and starts the thread.
-    ///
-    /// # Errors
-    /// The subject does not answer, or the system has no further thread.
-    pub(crate) fn start(mut source: Box<dyn WorkCounts>) -> Result<Self, ProfileError> {
-        let first = source.read().map_err(ProfileError::Work)?;
-        let series = source
-            .columns()
-            .into_iter()
-            .map(|(name, cpu)| Series { name, cpu, node: None, unit: POLLED.to_owned() })
-            .collect();
-        let latest = Arc::new(Mutex::new(first));
-        let (stop, stopped) = mpsc::channel();
-        let shared = Arc::clone(&latest);
-        let body = move || {
-            while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                // A subject that ends does not answer any more. The last counts stay.
-                let Ok(values) = source.read() else { continue };
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = values;
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("work-counts".to_owned())
-            .spawn(body)
-            .map_err(|source| ProfileError::System { what: "cannot start a thread", source })?;
-        Ok(Self { series, latest, stop: Some(stop), thread: Some(thread) })
+    /// Adds the pages of processes that had none before, as far as the user may read them. Returns
+    /// the further columns, which stand behind the others.
+    pub(crate) fn add(&mut self, pids: impl Iterator<Item = i32>) -> Vec<Series> {
+        let is_known = |pid: &i32| self.pages.iter().any(|(known, _)| known == pid);
+        let mut pids: Vec<i32> = pids.filter(|pid| !is_known(pid)).collect();
+        pids.sort_unstable();
+        let first = self.pages.len();
+        self.pages.extend(pids.into_iter().filter_map(|pid| Some((pid, page_of(pid)?))));
+        self.pages[first..].iter().flat_map(|(_, page)| columns(page)).collect()
     }
 
-    pub(crate) fn series(&self) -> &[Series] {
-        &self.series
+    /// Whether no process has a page.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
     }
 
-    /// The counts of the last reading.
-    pub(crate) fn latest(&self) -> Vec<u64> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The present counts, in the order of the columns.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().flat_map(|(_, page)| page.cores()).flat_map(CoreWork::counts)
     }
 }
 
-impl Drop for WorkReader {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
-    }
+/// The columns of a page: all counts of a core, then those of the next.
+fn columns(page: &WorkPage) -> impl Iterator<Item = Series> {
+    page.cores().iter().flat_map(|core| {
+        WORK_COUNTS.map(|name| Series {
+            name: name.to_owned(),
+            cpu: Some(core.cpu() as u32),
+            node: None,
+            unit: OF_SUBJECT.to_owned(),
+        })
+    })
+}
+
+/// The page among the open descriptors of a process.
+fn page_of(pid: i32) -> Option<WorkPage> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    descriptors.flatten().find_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        let is_page = WorkPage::is_named(link.as_os_str().as_bytes());
+        is_page.then(|| WorkPage::open(File::open(entry.path()).ok()?).ok())?
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct QueuedReadings(mpsc::Receiver<Result<Vec<u64>, String>>);
-
-    impl WorkCounts for QueuedReadings {
-        fn columns(&self) -> Vec<(String, Option<u32>)> {
-            vec![("requests".to_owned(), Some(0))]
-        }
-
-        fn read(&mut self) -> Result<Vec<u64>, String> {
-            self.0.recv().unwrap_or_else(|_| Err("the subject has ended".to_owned()))
-        }
+    #[test]
+    fn counts_of_own_process_are_found() {
+        let page = WorkPage::create(&[0, 5]);
+        let mut reader = WorkReader::default();
+        let own = [std::process::id() as i32];
+        let columns = reader.add(own.into_iter());
+        page.cores()[1].count_request();
+        page.cores()[1].show_loop(9, 4, 2);
+        let places: Vec<_> = columns.iter().map(|series| (&*series.name, series.cpu)).collect();
+        assert_eq!([places[0], places[5]], [("requests", Some(0)), ("requests", Some(5))]);
+        assert_eq!(reader.counts().collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1, 0, 9, 4, 2]);
+        assert!(reader.add(own.into_iter()).is_empty(), "the process is known");
     }
 
     #[test]
-    fn counts_of_ended_subject_stay() {
-        let (sender, receiver) = mpsc::channel();
-        for reading in [Ok(vec![3]), Ok(vec![8]), Err("gone".to_owned())] {
-            sender.send(reading).unwrap();
-        }
-        drop(sender);
-        let reader = WorkReader::start(Box::new(QueuedReadings(receiver))).unwrap();
-        assert_eq!(reader.series()[0].cpu, Some(0));
-        while reader.latest() != [8] {
-            thread::yield_now();
-        }
-        drop(reader);
-    }
-
-    #[test]
-    fn subject_without_first_answer_is_refused() {
-        let (sender, receiver) = mpsc::channel();
-        sender.send(Err("no such socket".to_owned())).unwrap();
-        let refused = WorkReader::start(Box::new(QueuedReadings(receiver))).err().unwrap();
-        assert!(refused.to_string().contains("no such socket"), "{refused}");
+    fn process_without_page_has_no_counts() {
+        let mut reader = WorkReader::default();
+        assert!(reader.add([i32::MAX].into_iter()).is_empty() && reader.is_empty());
     }
 }

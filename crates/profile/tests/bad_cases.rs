@@ -41,7 +41,7 @@ fn record_subject(subject: Subject, output: &Path) -> Option<Recorded> {
         stacks: Stacks::Tables,
         waits: false,
     };
-    match record(&options, None, &AtomicBool::new(false)) {
+    match record(&options, &AtomicBool::new(false)) {
         Ok(recorded) => Some(recorded),
         Err(error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_))) => {
             eprintln!("skipped: {error}");

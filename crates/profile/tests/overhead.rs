@@ -56,7 +56,7 @@ fn run(case: &CostCase, is_recorded: bool, output: &Path) -> Result<SubjectRun, 
             stacks: case.stacks,
             waits: case.waits,
         };
-        if let Err(error) = record(&options, None, &AtomicBool::new(false)) {
+        if let Err(error) = record(&options, &AtomicBool::new(false)) {
             let _ended = child.wait_with_output();
             return Err(error);
         }

@@ -40,7 +40,7 @@ fn command(words: &[&str]) -> Subject {
 
 /// Records; `None` if the kernel does not permit it.
 fn recorded(options: &RecordOptions) -> Option<Recorded> {
-    match record(options, None, &AtomicBool::new(false)) {
+    match record(options, &AtomicBool::new(false)) {
         Ok(recorded) => Some(recorded),
         Err(error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_))) => {
             eprintln!("skipped: {error}");
@@ -172,11 +172,7 @@ fn full_disk_keeps_recorded_samples() {
         eprintln!("skipped: no /dev/full");
         return;
     }
-    match record(
-        &options(command(&["none", "1", "0.3"]), Path::new("/dev/full")),
-        None,
-        &AtomicBool::new(false),
-    ) {
+    match record(&options(command(&["none", "1", "0.3"]), Path::new("/dev/full")), &AtomicBool::new(false)) {
         Err(error) => assert!(error.to_string().contains("/dev/full"), "{error}"),
         Ok(recorded) => assert!(recorded.shortened.is_some(), "{recorded:?}"),
     }
@@ -187,7 +183,7 @@ fn missing_process_and_command_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
     let failure =
-        |subject| record(&options(subject, &path), None, &AtomicBool::new(false)).unwrap_err().to_string();
+        |subject| record(&options(subject, &path), &AtomicBool::new(false)).unwrap_err().to_string();
     assert!(failure(Subject::Process(i32::MAX)).contains("no such process"));
     let message = failure(Subject::Command(vec!["/nowhere/prog".into()]));
     assert!(message.contains("/nowhere/prog") || message.contains("cannot sample"), "{message}");

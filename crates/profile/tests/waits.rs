@@ -29,7 +29,7 @@ fn recorded(subject: Subject, output: &Path, hz: u32, duration: Duration) -> Opt
         stacks: Stacks::Tables,
         waits: true,
     };
-    match record(&options, None, &AtomicBool::new(false)) {
+    match record(&options, &AtomicBool::new(false)) {
         Ok(recorded) => match recorded.summary.waits_missing {
             Some(why) => {
                 eprintln!("skipped: {why}");

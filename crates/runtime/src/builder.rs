@@ -24,7 +24,7 @@ use std::{
     },
     time::Instant,
 };
-use vermeil_io::{Driver, DriverOptions, LoadPage, current_affinity, pin_current_thread};
+use vermeil_io::{Driver, DriverOptions, LoadPage, WorkPage, current_affinity, pin_current_thread};
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -51,6 +51,7 @@ pub struct Builder {
     trial: TrialOptions,
     layout: Option<Layout>,
     board: Option<Arc<LoadPage>>,
+    work: Option<Arc<WorkPage>>,
     turn: TurnLimits,
     limits: Limits,
     classes: Vec<Class>,
@@ -110,6 +111,13 @@ impl Builder {
         self
     }
 
+    /// The page on which each core shows profilers the events that it has run; at least as many
+    /// blocks as cores. Default: none.
+    pub fn work(mut self, work: Arc<WorkPage>) -> Self {
+        self.work = Some(work);
+        self
+    }
+
     /// How long a core runs events before it looks at I/O.
     pub fn turn(mut self, turn: TurnLimits) -> Self {
         self.turn = turn;
@@ -163,7 +171,7 @@ impl Builder {
     ///
     /// # Panics
     /// If there are more classes than [`CLASSES_MAX`](crate::CLASSES_MAX), or if a
-    /// [`board`](Self::board) has too few entries.
+    /// [`board`](Self::board) or a page of [`work`](Self::work) has too few entries.
     #[track_caller]
     pub fn build(self) -> Result<Runtime, StartError> {
         if core_index().is_some() {
@@ -187,6 +195,8 @@ impl Builder {
         }
         let board = self.board.clone().unwrap_or_else(|| Arc::new(LoadPage::private(cpus.len())));
         assert!(board.len() >= cpus.len(), "a board for each core");
+        let work = self.work.clone();
+        assert!(work.as_ref().is_none_or(|work| work.cores().len() >= cpus.len()), "a block for each core");
         self.trial.check().map_err(|error| StartError::Trial { reason: error.to_string() })?;
         let control =
             RuntimeControl::new(&self.policy, self.trial, &layout, handlers_max(self.limits.handlers))?;
@@ -194,7 +204,7 @@ impl Builder {
         let (stealing, divides) = (policy.stealing(), !classes.is_empty());
         let scatters = policy.scatters();
         let settings = RuntimeSettings { limits, turn, policy, stealing, scatters, divides, layout, noting };
-        let setup = RuntimeSetup { settings, control, classes, pool, board };
+        let setup = RuntimeSetup { settings, control, classes, pool, board, work };
         let shared = RuntimeShared::new(&cpus, setup);
         let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();

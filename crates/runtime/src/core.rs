@@ -198,6 +198,15 @@ impl Core {
         self.shared.board.core(self.index.0 as usize)
     }
 
+    /// Shows profilers the work up to now.
+    fn show_work(&self) {
+        let Some(page) = &self.shared.work else { return };
+        let counters = &self.mine().counters;
+        let [events, activations, steals] = [&counters.events, &counters.activations, &counters.steal.steals]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        page.cores()[self.index.0 as usize].show_loop(events, activations, steals);
+    }
+
     /// Makes this thread the core and runs it until the runtime stops.
     pub(crate) fn run(self) {
         self.clock.look(&self.shared.clock);
@@ -323,6 +332,7 @@ impl Core {
         // A request may wake a task of this core, so the core must not sleep then.
         let woke = self.attend_requests() && !self.mine().ready.is_empty();
         let timeout = if woke { Some(Duration::ZERO) } else { timeout };
+        self.show_work();
         board.begin_wait();
         let turned = self.io.driver.borrow_mut().turn(timeout);
         let completions = match turned {

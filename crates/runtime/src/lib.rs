@@ -151,8 +151,8 @@ pub use times::{Histogram, ObservedTimes};
 pub use watched::{UdpSocket, UnixDatagram, Watched};
 
 pub use vermeil_io::{
-    ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, listen,
-    monotonic_ns,
+    ConnectOptions, CoreLoadPage, DriverOptions, IoChoice, ListenOptions, LoadPage, More, NEAR_MAX, WorkPage,
+    listen, monotonic_ns,
 };
 pub use vermeil_queue::{ColorId, Colored, Semaphore, SemaphorePermit, WaitQueue, WaitTicket, current_color};
 pub use vermeil_sched::{

@@ -28,7 +28,7 @@ use std::{
     },
     task::Waker,
 };
-use vermeil_io::{Clock, LoadPage, Unparker};
+use vermeil_io::{Clock, LoadPage, Unparker, WorkPage};
 use vermeil_queue::{
     AcquireOrder, Cores, IdleCoordinator, InFlight, Parking, ReadyQueue, TraceRing, WaitQueue,
 };
@@ -46,6 +46,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) clock: Clock,
     /// The time of each core's last look at its sockets.
     pub(crate) board: Arc<LoadPage>,
+    /// The finished work of each core, for profilers.
+    pub(crate) work: Option<Arc<WorkPage>>,
     pub(crate) idle: IdleTracker,
     pub(crate) colors: NewColors,
     pub(crate) handlers: Handlers,
@@ -78,6 +80,7 @@ pub(crate) struct RuntimeSetup {
     pub(crate) classes: Vec<Class>,
     pub(crate) pool: BlockingPool,
     pub(crate) board: Arc<LoadPage>,
+    pub(crate) work: Option<Arc<WorkPage>>,
 }
 
 /// The part of a core that other threads may access.
@@ -155,7 +158,7 @@ pub(crate) struct SleepingCore {
 
 impl RuntimeShared {
     pub(crate) fn new(cpus: &[usize], setup: RuntimeSetup) -> Arc<Self> {
-        let RuntimeSetup { settings, control, classes, pool, board } = setup;
+        let RuntimeSetup { settings, control, classes, pool, board, work } = setup;
         let core = |cpu: &usize| CachePadded::new(CoreShared::new(*cpu, &settings, &classes));
         Arc::new(Self {
             id: RuntimeId::next(),
@@ -168,6 +171,7 @@ impl RuntimeShared {
             control,
             clock: Clock::get(),
             board,
+            work,
             blocking: pool,
             end: RuntimeEnd::default(),
         })

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError};
+use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError, WorkPage};
 use vermeil_accept::{
     balance::{Balancing, Changeover},
     busy_poll,
@@ -309,12 +309,15 @@ impl ServingServer {
         let log = Log::start_by(broker.log_access(), &options.log, options.cpus.len(), notices.clone())?;
         let mut signals = signals::watch(impatience).map_err(OpenError::Signals)?;
         let watch = watch.start(&broker);
-        let runtime = launch(&options, balancing.board())?;
+        let cpus: Vec<usize> = options.cpus.iter().map(|cpu| cpu.0 as usize).collect();
+        let work = Arc::new(WorkPage::create(&cpus));
+        let runtime = launch(&options, cpus, balancing.board(), work.clone())?;
         let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
         let tls = ServerTls::of_start(&options, tickets.clone(), keys, &runtime.handle());
-        let server = Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, tls));
+        let server =
+            Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, work, tls));
         let on_cores =
             programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
         cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
@@ -503,14 +506,22 @@ impl StartLines {
 }
 
 /// Starts the cores.
-fn launch(options: &ServeOptions, board: Option<Arc<LoadPage>>) -> Result<Runtime, ServeError> {
+fn launch(
+    options: &ServeOptions,
+    cpus: Vec<usize>,
+    board: Option<Arc<LoadPage>>,
+    work: Arc<WorkPage>,
+) -> Result<Runtime, ServeError> {
     let defaults = DriverOptions::default();
     let accept_backlog_max =
         DescriptorShares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
     let io = DriverOptions { choice: options.io, accept_backlog_max, ..defaults };
-    let cpus = options.cpus.iter().map(|cpu| cpu.0 as usize);
-    let mut builder =
-        Runtime::builder().cpus(cpus).pinning(Pinning::WherePossible).io(io).policy(options.policy.into());
+    let mut builder = Runtime::builder()
+        .cpus(cpus)
+        .work(work)
+        .pinning(Pinning::WherePossible)
+        .io(io)
+        .policy(options.policy.into());
     if let Some(board) = board {
         builder = builder.board(board);
     }

@@ -166,6 +166,7 @@ impl CoreContext {
     pub fn end_request(&mut self, ended: EndedRequest<'_>) {
         let EndedRequest { peer, received, request, start, sent, end, program } = ended;
         let duration_ns = self.records.counts.count(self.hosts.hosts(), start, sent, end);
+        self.server.count_body(sent.body_bytes);
         let Some(peer) = peer else { return };
         let file = match host_log(self.hosts.hosts(), self.records.counts.host_of(start), request) {
             None => None,

@@ -18,6 +18,7 @@ use std::{
 use vermeil_accept::balance::Balancing;
 use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_http::ConnectionLimits;
+use vermeil_io::{CoreWork, WorkPage};
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_ops::control_client::StatusForm;
 use vermeil_routing::{
@@ -103,12 +104,13 @@ struct ServerLife {
     /// Another server has the addresses, so balancers need not learn that this server ends.
     handed_over: AtomicBool,
     counters: Box<[CachePadded<ServerCounters>]>,
+    /// Requests and bytes of each core, which profilers read too.
+    work: Arc<WorkPage>,
 }
 
 /// One core's counters, written by that core.
 #[derive(Default)]
 pub(crate) struct ServerCounters {
-    requests: AtomicU64,
     cut: AtomicU64,
     unfinished: AtomicU64,
     /// Whether the core had no connection at its last look, while the server drains.
@@ -134,6 +136,7 @@ impl Server {
         connections_max: usize,
         notices: Arc<Notices>,
         balancing: Arc<Balancing>,
+        work: Arc<WorkPage>,
         tls: Option<Arc<ServerTls>>,
     ) -> Self {
         Self {
@@ -157,6 +160,7 @@ impl Server {
                 compressor: Compressor::new(options.compression),
                 handed_over: AtomicBool::new(false),
                 counters: options.cpus.iter().map(|_| CachePadded::default()).collect(),
+                work,
             }),
         }
     }
@@ -252,7 +256,20 @@ impl Server {
 
     /// Counts a request of the calling core.
     pub fn count_request(&self) {
-        self.count(|counters| &counters.requests);
+        self.work().count_request();
+    }
+
+    /// Counts the bytes of a body that the calling core has sent.
+    #[inline]
+    pub fn count_body(&self, bytes: u64) {
+        self.work().count_body(bytes);
+    }
+
+    /// The work of the calling core.
+    #[inline]
+    fn work(&self) -> &CoreWork {
+        let core = vermeil::core_index().expect("work is counted on a core");
+        &self.life.work.cores()[core.0 as usize]
     }
 
     /// Counts an answer of the calling core that was cut off.
@@ -274,7 +291,7 @@ impl Server {
 
     /// Requests counted on one core, by its index.
     pub fn requests_of(&self, core: usize) -> u64 {
-        self.life.counters[core].requests.load(Ordering::Relaxed)
+        self.life.work.cores()[core].requests()
     }
 
     /// The totals of all cores.
@@ -283,7 +300,7 @@ impl Server {
             self.life.counters.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
         };
         Totals {
-            requests: sum(|counters| &counters.requests),
+            requests: self.life.work.cores().iter().map(CoreWork::requests).sum(),
             cut: sum(|counters| &counters.cut),
             unfinished: sum(|counters| &counters.unfinished),
         }

@@ -1,6 +1,6 @@
 //! `vermeil profile record`: a recording of a process tree.
 
-use super::work::ServerWork;
+use super::server::server_at;
 use crate::values::Span;
 use crate::{Exit, print};
 use clap::{Args, ValueEnum, ValueHint};
@@ -9,9 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use vermeil_profile::{
-    HardwareSet, RecordOptions, Recorded, Stacks, Subject, Trigger, WorkCounts, ended, record,
-};
+use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Stacks, Subject, Trigger, ended, record};
 
 /// How stacks are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,11 +57,11 @@ pub(super) struct RecordArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present_any = ["command", "control"])]
     pid: Option<i32>,
 
-    /// The control socket of a Vermeil server: record its processes and count its work
+    /// The control socket of a Vermeil server: record the processes of the server
     ///
-    /// The recording then holds requests, runs of colors and steals of each core, and bytes of
-    /// bodies, read about twice each second. Reports show the cost of one request. Default: no
-    /// work is counted.
+    /// A recording of a Vermeil server also holds the requests, bytes of bodies, events, runs of
+    /// colors and steals of each core, 100 times each second. Reports show the cost of one request.
+    /// --pid and COMMAND find these counts too. Default: --pid or COMMAND names the processes.
     #[arg(long, value_name = "PATH", conflicts_with = "command", value_hint = ValueHint::FilePath)]
     control: Option<PathBuf>,
 
@@ -123,15 +121,15 @@ impl RecordArgs {
                 return print::failure(&format_args!("cannot watch for signals: {error}"), Exit::CannotStart);
             }
         }
-        let (work, root) = match self.control.map(ServerWork::open).transpose() {
-            Ok(opened) => opened.unzip(),
+        let root = match self.control.as_deref().map(server_at).transpose() {
+            Ok(root) => root,
             Err(error) => return print::failure(&error, Exit::CannotStart),
         };
+        let is_server = root.is_some();
         let subject = match self.pid.or(root) {
             Some(pid) => Subject::Process(pid),
             None => Subject::Command(self.command),
         };
-        let work = work.map(|work| -> Box<dyn WorkCounts> { Box::new(work) });
         let options = RecordOptions {
             subject,
             hz: self.hz,
@@ -144,8 +142,16 @@ impl RecordArgs {
             },
             waits: self.waits,
         };
-        match record(&options, work, &stop) {
-            Ok(recorded) => tell(&recorded),
+        match record(&options, &stop) {
+            Ok(recorded) => {
+                if is_server && !recorded.summary.counts_work {
+                    let missing = "requests are not counted, because this user may not open the \
+                                   descriptors of the server's processes; run as root, or as the \
+                                   user of the server";
+                    print::failure(&missing, Exit::Clean);
+                }
+                tell(&recorded)
+            }
             Err(error) => print::failure(&error, Exit::CannotStart),
         }
     }

@@ -62,6 +62,8 @@ pub fn csv(profile: &StackProfile) -> String {
         for value in &tick.values {
             let _ = write!(out, ",{value}");
         }
+        // Counts of a command that began later have no values yet.
+        out.extend((tick.values.len()..profile.series.len()).map(|_| ','));
         out.push('\n');
     }
     out

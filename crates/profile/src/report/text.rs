@@ -6,7 +6,7 @@ use super::callers::{Callers, by_outermost, callers_of};
 use super::{colors, waiting};
 use crate::StackProfile;
 use crate::perf::Trigger;
-use crate::profile::{FunctionId, Sampled};
+use crate::profile::{CoreUnits, FunctionId, Sampled};
 use crate::symbols::KERNEL_NAMES;
 
 /// The choices in a text report.
@@ -86,12 +86,9 @@ pub(super) fn heading(profile: &StackProfile) -> String {
         );
     }
     if let Some(work) = &profile.work {
-        let each = weight as f64 / work.units;
-        let cost = match origin.trigger {
-            Trigger::CpuClock => format!("cpu time of one {:.2} µs", each / 1e3),
-            Trigger::Cycles | Trigger::Events => format!("cycles of one {each:.0}"),
-        };
+        let cost = cost_of_one(profile, weight as f64 / work.units);
         let _ = writeln!(out, "work: {:.0} {}, {cost}", work.units, work.unit);
+        out.push_str(&work_of_cores(profile));
     }
     let of_kernel = profile.samples.iter().filter(|sample| innermost_module(profile, sample) == "[kernel]");
     let kernel_share = percent(of_kernel.map(|sample| sample.weight).sum(), weight);
@@ -113,6 +110,28 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     }
     out.push('\n');
     out
+}
+
+/// The cost of a unit of work in words.
+fn cost_of_one(profile: &StackProfile, weight: f64) -> String {
+    match profile.origin.trigger {
+        Trigger::CpuClock => format!("cpu time of one {:.2} µs", weight / 1e3),
+        Trigger::Cycles | Trigger::Events => format!("cycles of one {weight:.0}"),
+    }
+}
+
+/// The work of each core, if the subject has several that count their work.
+fn work_of_cores(profile: &StackProfile) -> String {
+    let cores = profile.work_of_cores();
+    let line = |core: &CoreUnits| {
+        let cost = if core.units > 0.0 {
+            format!(", {}", cost_of_one(profile, core.weight as f64 / core.units))
+        } else {
+            String::new()
+        };
+        format!("  cpu {}: {:.0}{cost}\n", core.cpu, core.units)
+    };
+    if cores.len() > 1 { cores.iter().map(line).collect() } else { String::new() }
 }
 
 /// The reason why the kernel's functions have no names, if so.

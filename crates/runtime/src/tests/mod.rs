@@ -23,6 +23,7 @@ mod stopping;
 mod task;
 mod time;
 mod watched;
+mod work_page;
 
 use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
 use std::{
