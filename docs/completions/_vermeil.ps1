@@ -423,7 +423,7 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
         }
         'vermeil;profile;record' {
             [CompletionResult]::new('--pid', '--pid', [CompletionResultType]::ParameterName, 'The process to record, with its descendants')
-            [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The control socket of a Vermeil server: record its processes and count its work')
+            [CompletionResult]::new('--control', '--control', [CompletionResultType]::ParameterName, 'The control socket of a Vermeil server: record the processes of the server')
             [CompletionResult]::new('--hz', '--hz', [CompletionResultType]::ParameterName, 'Samples per second and cpu')
             [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'How long to record, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--stacks', '--stacks', [CompletionResultType]::ParameterName, 'How the stacks of processes are walked')

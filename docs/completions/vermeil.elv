@@ -382,7 +382,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         }
         &'vermeil;profile;record'= {
             cand --pid 'The process to record, with its descendants'
-            cand --control 'The control socket of a Vermeil server: record its processes and count its work'
+            cand --control 'The control socket of a Vermeil server: record the processes of the server'
             cand --hz 'Samples per second and cpu'
             cand --duration 'How long to record, in seconds or with a unit: ms, s, m, h'
             cand --stacks 'How the stacks of processes are walked'

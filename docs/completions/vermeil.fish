@@ -299,7 +299,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and not __fish_seen_subcommand_from record report compare import help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l pid -d 'The process to record, with its descendants' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l control -d 'The control socket of a Vermeil server: record its processes and count its work' -r -F
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l control -d 'The control socket of a Vermeil server: record the processes of the server' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l hz -d 'Samples per second and cpu' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l duration -d 'How long to record, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l stacks -d 'How the stacks of processes are walked' -r -f -a "tables\t'With the unwind tables of files, from a copy of 16 KiB of the stack'

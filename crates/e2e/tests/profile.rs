@@ -230,26 +230,43 @@ fn recording_over_control_socket_counts_requests() {
     assert!(csv.contains("\"requests cpu ") && csv.contains("\"events cpu "), "{csv}");
 }
 
+/// Records a server from its start for some time; returns the counters as CSV. `None` if the kernel
+/// does not permit it.
+fn recorded_from_start(folder: &Path, duration: &str) -> Option<String> {
+    let [control, path] = ["control.sock", "r.prof"].map(|name| folder.join(name).display().to_string());
+    let binary = env!("CARGO_BIN_EXE_vermeil-tested");
+    let folder = folder.to_str().unwrap();
+    let output = vermeil(
+        &[
+            &["profile", "record", "--duration", duration, "-o", &path, "--", binary, "serve", folder][..],
+            &["--listen", "127.0.0.1:0", "--log", "off", "--control", &control],
+        ]
+        .concat(),
+    );
+    let errors = text(&output.stderr);
+    if errors.contains("cannot sample") {
+        eprintln!("skipped: {errors}");
+        return None;
+    }
+    Some(text(&vermeil(&["profile", "report", &path, "--form", "csv"]).stdout))
+}
+
 #[test]
 fn recording_of_started_server_counts_requests() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("index.html"), "hello").unwrap();
-    let (control, path) = (folder.path().join("control.sock"), folder.path().join("r.prof"));
-    let binary = env!("CARGO_BIN_EXE_vermeil-tested");
-    let words =
-        ["profile", "record", "--duration", "2s", "-o", path.to_str().unwrap(), "--", binary, "serve"];
-    let serve = [folder.path().to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off", "--control"];
-    let output = vermeil(&[&words[..], &serve[..], &[control.to_str().unwrap()]].concat());
-    let errors = text(&output.stderr);
-    if errors.contains("cannot sample") {
-        eprintln!("skipped: {errors}");
-        return;
+    // On a busy machine the server needs longer until it shows its work.
+    for duration in ["2s", "4s", "8s", "16s"] {
+        let Some(csv) = recorded_from_start(folder.path(), duration) else { return };
+        let commas = |line: &str| line.matches(',').count();
+        let columns = csv.lines().next().unwrap_or_default();
+        // The counts begin during the recording, and each line has all columns.
+        assert!(csv.lines().all(|line| commas(line) == commas(columns)), "{csv}");
+        if columns.contains("\"requests cpu ") {
+            return;
+        }
     }
-    let csv = text(&vermeil(&["profile", "report", path.to_str().unwrap(), "--form", "csv"]).stdout);
-    let columns = csv.lines().next().unwrap_or_default();
-    assert!(columns.contains("\"requests cpu "), "{csv}\n{errors}");
-    // The counts begin during the recording, and each line has all columns.
-    assert!(csv.lines().all(|line| line.matches(',').count() == columns.matches(',').count()), "{csv}");
+    panic!("no recording has the requests of the server");
 }
 
 #[test]
