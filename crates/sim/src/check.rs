@@ -156,11 +156,11 @@ impl InvariantChecker {
         let running = known.running.take();
         if let Some(idle) = &mut self.idle_waits {
             let (started_ns, handler) = known.started;
-            idle.ran(core, handler, started_ns, self.now_ns);
+            let seen_ns = idle.ran(core, handler, started_ns, self.now_ns);
             if let Some(&(_, next)) = known.waiting.front()
                 && !known.stays
             {
-                idle.waits(color, next, core, self.now_ns);
+                idle.waits(color, next, core, seen_ns);
             }
         }
         // Finished colors are not kept, because a run makes many short-lived colors.

@@ -7,11 +7,13 @@
 //! not know.
 //!
 //! Leaves out colors that must stay, because the author or a plan has placed them, and cores that a
-//! fault disturbs. Also leaves out the time of a pause for the colors of a core that runs no event:
-//! such a core was woken for them and does not come, but its published load looks idle. To notice,
-//! each wake-up of a core for work would have to wake a second core that watches. Behind an event,
-//! a pause counts. Holds for policies that conserve work, so only [`Policy::Adaptive`] is checked.
-//! Tested in `check.rs`, and by a planted bug in `swarm/tests.rs`.
+//! fault disturbs. Two waits at a core that pauses do not count. The color whose event the pause
+//! holds up runs until the end of the pause, so no core may take the color. The colors of a core
+//! that runs no event wait unseen: the core was woken for them and does not come, but its published
+//! load looks idle. To notice, each wake-up of a core for work would have to wake a second core that
+//! watches. Behind an event of another color, a pause counts. Holds for policies that conserve work,
+//! so only [`Policy::Adaptive`] is checked. Tested in `check.rs`, and by a planted bug in
+//! `swarm/tests.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,15 +174,17 @@ impl IdleWaits {
         }
     }
 
-    /// A run of a handler has ended on a core.
-    pub(super) fn ran(&mut self, core: CoreIndex, handler: u16, started_ns: u64, at_ns: u64) {
+    /// A run of a handler has ended on a core. Returns when other cores see the end: a pause of the
+    /// core holds up the end, and the color runs until then.
+    pub(super) fn ran(&mut self, core: CoreIndex, handler: u16, started_ns: u64, at_ns: u64) -> u64 {
         let longest_ns = &mut self.longest_ns[usize::from(handler)];
         *longest_ns = at_ns.saturating_sub(started_ns).max(*longest_ns);
-        // A pause that holds up the end of an event keeps the event running for other cores.
         let holds_up =
             |pause: &&Pause| pause.core == core && pause.from_ns <= at_ns && pause.until_ns > at_ns;
         let until_ns = self.pauses.iter().filter(holds_up).map(|pause| pause.until_ns).max();
-        self.between_events.insert(core, until_ns.unwrap_or(at_ns));
+        let seen_ns = until_ns.unwrap_or(at_ns);
+        self.between_events.insert(core, seen_ns);
+        seen_ns
     }
 
     /// A core sleeps from now on.

@@ -93,7 +93,7 @@ fn a_core_that_sleeps_beside_work_is_noticed() {
     assert_eq!(broken(PINNED, Some(PlantedBug::SleepsBesideWork), &[]), Some("I11"));
 }
 
-/// Two short requests at a time on cores that sleep in between.
+/// Short requests on cores that sleep in between.
 const IDLE: &str = r#"
 name = "idle"
 about = "clients that mostly think"
@@ -104,16 +104,40 @@ cycles = 20000
 color = "client"
 reply = true
 [[source]]
-load = { closed = { clients = 16, think_us = 500 } }
+load = { closed = { clients = 16, think_us = 20000 } }
 entry = "work"
 "#;
 
-/// Seed 226: colors waited for a core that was woken for them and then paused before it ran any. No
+/// Seed 2369: colors waited for a core that was woken for them and then paused before it ran any. No
 /// other core can know.
 #[test]
 fn color_waits_for_paused_core_between_events() {
     let pause = InjectedFault::Pause { core: 1, at_us: 10_000, for_us: 20_000 };
     assert_eq!(broken(IDLE, None, &[pause]), None);
+}
+
+/// One color with events to the end of the run. The other cores sleep.
+const ONE_COLOR: &str = r#"
+name = "one-color"
+about = "burst to one color"
+run_ms = 60
+[[handler]]
+name = "work"
+cycles = 20000
+color = "serial"
+reply = true
+[[source]]
+load = { start = { count = 10000 } }
+entry = "work"
+"#;
+
+/// Seed 226: the core of a color paused in an event of the color, whose next event waited.
+#[test]
+fn color_waits_for_end_of_its_paused_event() {
+    for core in 0..8 {
+        let pause = InjectedFault::Pause { core, at_us: 10_000, for_us: 20_000 };
+        assert_eq!(broken(ONE_COLOR, None, &[pause]), None, "core {core}");
+    }
 }
 
 /// The pinned producer's core pauses behind a running event, which other cores see. The rest of the
