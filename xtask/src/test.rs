@@ -31,11 +31,12 @@ use crate::{apps, bpf, check, fuzz, numa, packages};
 const LOOM_MAX_PREEMPTIONS: &str = "3";
 
 /// The benches of the short run: those of the parts that change most. The others take minutes.
-const SHORT_BENCHES: [BenchName; 6] = [
+const SHORT_BENCHES: [BenchName; 7] = [
     BenchName::Serve,
     BenchName::Runtime,
     BenchName::Tail,
     BenchName::Hosts,
+    BenchName::Mechanisms,
     BenchName::Sim,
     BenchName::Load,
 ];
