@@ -2,9 +2,9 @@
 //! gain of each.
 //!
 //! A mechanism on the path of a request, or in the scheduler, asks its switch where the mechanism
-//! would act. Builds for tests, and a release with the feature `switches`, read the answers from the
-//! environment variable [`VARIABLE`] once. In every other release the answer is a constant, so the
-//! compiler removes the question.
+//! would act. Builds for tests, and a release with the feature `switches`, read the answers once
+//! from the environment variable [`VARIABLE`]. In every other release the answer is a constant, so
+//! the compiler removes the question.
 //!
 //! Leaves out the measurement (`crates/bench/src/mechanisms.rs`) and the mechanisms themselves.
 
@@ -22,7 +22,7 @@ pub enum Mechanism {
     /// A core reads files itself where the file system cannot tell whether a read waits
     /// (`crates/io`).
     UntoldReads,
-    /// A path enters the cache at its second request only (`crates/files`).
+    /// A path enters the cache at its fourth request within a second (`crates/files`).
     Doorkeeper,
     /// The state of a busy folder is taken once a second (`crates/files`).
     BusyFolders,

@@ -50,8 +50,8 @@ pub struct WorkPage {
 }
 
 impl WorkPage {
-    /// A page for cores on these cpus. If the system refuses a memory file, the page is in memory of
-    /// this process, and no profiler finds the page.
+    /// A page for cores on these cpus. If the system refuses a memory file, the page is in memory
+    /// of this process, and no profiler finds the page.
     pub fn create(cpus: &[usize]) -> WorkPage {
         let shared = memory_file(cpus.len() * size_of::<CoreWork>()).and_then(|file| {
             Ok((SharedWords::mapped(&file, cpus.len(), ProtFlags::READ | ProtFlags::WRITE)?, file))

@@ -47,6 +47,8 @@ pub use import::{Imported, default_output, import};
 pub use ledger::HardwareSet;
 pub use perf::Trigger;
 pub use profile::{CoreUnits, Function, FunctionCost, FunctionId, ReadOptions, Sampled, StackProfile, Tick};
-pub use recorder::{RecordOptions, Recorded, RecordingSummary, Stacks, Subject, ended, record};
+pub use recorder::{
+    RecordOptions, Recorded, RecordingLosses, RecordingSummary, Stacks, Subject, ended, record,
+};
 pub use waiting::{BlockedTime, RecordedWaits, ThreadWaits, UnknownStack};
 pub use window::Window;

@@ -100,20 +100,27 @@ pub struct RecordingSummary {
     pub samples: u64,
     /// Samples of other processes, which were left out.
     pub others: u64,
-    /// Samples that the kernel could not keep.
-    pub lost: u64,
-    /// How often the kernel has paused sampling.
-    pub throttled: u64,
+    /// What is missing.
+    pub losses: RecordingLosses,
     /// Whether the kernel's symbols were hidden from this user.
     pub kernel_symbols_hidden: bool,
     /// Whether each thread had an event of its own, for want of rights.
     pub by_thread: bool,
     /// Whether the subject counted its work, such as requests.
     pub counts_work: bool,
-    /// Switches of threads that the kernel could not keep.
-    pub switches_lost: u64,
     /// Why waits were not recorded although they were wanted.
     pub waits_missing: Option<String>,
+}
+
+/// What the kernel could not keep of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordingLosses {
+    /// Samples.
+    pub samples: u64,
+    /// Times that the kernel has paused sampling.
+    pub pauses: u64,
+    /// Switches of threads, and waits with them.
+    pub switches: u64,
 }
 
 /// How a recording ended.
@@ -210,14 +217,12 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         kernel_symbols_hidden: unnamed.is_some(),
         by_thread: sampler.by_thread,
         counts_work: ledger.counts_work(),
-        switches_lost: session.switches_lost(),
         waits_missing: sampler.records_waits().err().map(str::to_owned),
         origin,
         duration,
         samples,
         others,
-        lost,
-        throttled,
+        losses: RecordingLosses { samples: lost, pauses: throttled, switches: session.switches_lost() },
     };
     Ok(Recorded { summary, shortened: failed, status })
 }

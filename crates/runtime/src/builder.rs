@@ -10,7 +10,7 @@ use crate::{
     limits::Limits,
     runtime::{Runtime, Threads},
     settings::RuntimeSettings,
-    shared::{RuntimeSetup, RuntimeShared},
+    shared::{CorePages, RuntimeSetup, RuntimeShared},
     stamps::Noting,
 };
 use rustc_hash::FxHashSet;
@@ -204,7 +204,7 @@ impl Builder {
         let (stealing, divides) = (policy.stealing(), !classes.is_empty());
         let scatters = policy.scatters();
         let settings = RuntimeSettings { limits, turn, policy, stealing, scatters, divides, layout, noting };
-        let setup = RuntimeSetup { settings, control, classes, pool, board, work };
+        let setup = RuntimeSetup { settings, control, classes, pool, pages: CorePages { board, work } };
         let shared = RuntimeShared::new(&cpus, setup);
         let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();

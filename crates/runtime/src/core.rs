@@ -195,12 +195,12 @@ impl Core {
     }
 
     fn board(&self) -> &CoreLoadPage {
-        self.shared.board.core(self.index.0 as usize)
+        self.shared.pages.board.core(self.index.0 as usize)
     }
 
     /// Shows profilers the work up to now.
     fn show_work(&self) {
-        let Some(page) = &self.shared.work else { return };
+        let Some(page) = &self.shared.pages.work else { return };
         let counters = &self.mine().counters;
         let [events, activations, steals] = [&counters.events, &counters.activations, &counters.steal.steals]
             .map(|counter| counter.load(Ordering::Relaxed));

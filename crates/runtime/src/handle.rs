@@ -51,7 +51,7 @@ impl Handle {
     /// The page on which each core publishes its activity: the time since its last look at its
     /// sockets, by the clock of [`monotonic_ns`](crate::monotonic_ns).
     pub fn board(&self) -> &LoadPage {
-        &self.shared.board
+        &self.shared.pages.board
     }
 
     /// The cores of the runtime.

@@ -163,7 +163,7 @@ impl Signs {
     fn of(shared: &RuntimeShared, core: CoreIndex) -> u64 {
         let counters = &shared.core(core.0).counters;
         let events = counters.events.load(Ordering::Relaxed);
-        events.wrapping_add(shared.board.core(core.0 as usize).searches())
+        events.wrapping_add(shared.pages.board.core(core.0 as usize).searches())
     }
 
     fn look(&mut self, shared: &RuntimeShared) {

@@ -44,16 +44,21 @@ pub(crate) struct RuntimeShared {
     /// Places handlers, if the policy does.
     pub(crate) control: Option<RuntimeControl>,
     pub(crate) clock: Clock,
-    /// The time of each core's last look at its sockets.
-    pub(crate) board: Arc<LoadPage>,
-    /// The finished work of each core, for profilers.
-    pub(crate) work: Option<Arc<WorkPage>>,
+    pub(crate) pages: CorePages,
     pub(crate) idle: IdleTracker,
     pub(crate) colors: NewColors,
     pub(crate) handlers: Handlers,
     pub(crate) moves: PublishedMoves<AtomicU32>,
     pub(crate) blocking: BlockingPool,
     pub(crate) end: RuntimeEnd,
+}
+
+/// The pages on which cores show their state.
+pub(crate) struct CorePages {
+    /// The time of each core's last look at its sockets.
+    pub(crate) board: Arc<LoadPage>,
+    /// The finished work of each core, for profilers.
+    pub(crate) work: Option<Arc<WorkPage>>,
 }
 
 /// The state that new colors and acquisitions of colors share.
@@ -79,8 +84,7 @@ pub(crate) struct RuntimeSetup {
     pub(crate) control: Option<RuntimeControl>,
     pub(crate) classes: Vec<Class>,
     pub(crate) pool: BlockingPool,
-    pub(crate) board: Arc<LoadPage>,
-    pub(crate) work: Option<Arc<WorkPage>>,
+    pub(crate) pages: CorePages,
 }
 
 /// The part of a core that other threads may access.
@@ -158,7 +162,7 @@ pub(crate) struct SleepingCore {
 
 impl RuntimeShared {
     pub(crate) fn new(cpus: &[usize], setup: RuntimeSetup) -> Arc<Self> {
-        let RuntimeSetup { settings, control, classes, pool, board, work } = setup;
+        let RuntimeSetup { settings, control, classes, pool, pages } = setup;
         let core = |cpu: &usize| CachePadded::new(CoreShared::new(*cpu, &settings, &classes));
         Arc::new(Self {
             id: RuntimeId::next(),
@@ -170,8 +174,7 @@ impl RuntimeShared {
             settings,
             control,
             clock: Clock::get(),
-            board,
-            work,
+            pages,
             blocking: pool,
             end: RuntimeEnd::default(),
         })

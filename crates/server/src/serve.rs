@@ -333,15 +333,8 @@ impl ServingServer {
         if matches!(watch, ServeWatch::Control(_)) {
             privileges::say_who(&options);
         }
-        let about = StartLines {
-            changes,
-            memory,
-            sandbox,
-            busy_poll: busy_poll::describe(&runtime.handle(), options.busy_poll),
-            what: options.hosts.describe(),
-            secure: options.tls.listen.clone(),
-            cpus: options.cpus.clone(),
-        };
+        let busy_poll = busy_poll::describe(&runtime.handle(), options.busy_poll);
+        let about = StartLines::of(&options, busy_poll, (changes, memory), sandbox);
         let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
         let subject = MeasuredServer { server: server.clone(), programs: of_programs.clone() };
         let is_wanted = options.balancers.is_wanted();
@@ -488,6 +481,16 @@ struct StartLines {
 }
 
 impl StartLines {
+    fn of(
+        options: &ServeOptions,
+        busy_poll: Option<String>,
+        (changes, memory): (String, Option<String>),
+        sandbox: String,
+    ) -> Self {
+        let (what, secure) = (options.hosts.describe(), options.tls.listen.clone());
+        Self { changes, memory, sandbox, busy_poll, what, secure, cpus: options.cpus.clone() }
+    }
+
     fn say_start(&self, bound: &[(ListenAddr, ListenAddr)], running: &RunningServer) {
         let Self { changes, memory, sandbox, busy_poll, what, cpus, .. } = self;
         describe_addresses(what, bound, &self.secure);

@@ -57,7 +57,7 @@ struct SimReport {
     answered: u64,
     per_second: f64,
     latency_ns: SimLatency,
-    cores: Vec<SimCore>,
+    cores: Vec<ReportedCore>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,7 +66,7 @@ struct SimLatency {
 }
 
 #[derive(Debug, Deserialize)]
-struct SimCore {
+struct ReportedCore {
     busy_ns: u64,
 }
 

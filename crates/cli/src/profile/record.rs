@@ -188,13 +188,13 @@ fn tell(recorded: &Recorded) -> Exit {
     if let Some(why) = &summary.waits_missing {
         lines.push(format!("waits are not recorded: {why}"));
     }
-    if summary.switches_lost > 0 {
-        lines.push(format!("{} switches were lost, and waits with them", summary.switches_lost));
+    if summary.losses.switches > 0 {
+        lines.push(format!("{} switches were lost, and waits with them", summary.losses.switches));
     }
-    if summary.lost > 0 || summary.throttled > 0 {
+    if summary.losses.samples > 0 || summary.losses.pauses > 0 {
         lines.push(format!(
             "{} samples were lost and the kernel paused sampling {} times: record with a lower --hz",
-            summary.lost, summary.throttled
+            summary.losses.samples, summary.losses.pauses
         ));
     }
     lines.extend(recorded.status.and_then(ended));

@@ -10,9 +10,9 @@
 //! fault disturbs. Two waits at a core that pauses do not count. The color whose event the pause
 //! holds up runs until the end of the pause, so no core may take the color. The colors of a core
 //! that runs no event wait unseen: the core was woken for them and does not come, but its published
-//! load looks idle. To notice, each wake-up of a core for work would have to wake a second core that
-//! watches. Behind an event of another color, a pause counts. Holds for policies that conserve work,
-//! so only [`Policy::Adaptive`] is checked. Tested in `check.rs`, and by a planted bug in
+//! load looks idle. To notice, each wake-up of a core for work would have to wake a second core
+//! that watches. Behind an event of another color, a pause counts. Holds for policies that conserve
+//! work, so only [`Policy::Adaptive`] is checked. Tested in `check.rs`, and by a planted bug in
 //! `swarm/tests.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -108,8 +108,8 @@ load = { closed = { clients = 16, think_us = 20000 } }
 entry = "work"
 "#;
 
-/// Seed 2369: colors waited for a core that was woken for them and then paused before it ran any. No
-/// other core can know.
+/// Seed 2369: colors waited for a core that was woken for them and then paused before it ran any.
+/// No other core can know.
 #[test]
 fn color_waits_for_paused_core_between_events() {
     let pause = InjectedFault::Pause { core: 1, at_us: 10_000, for_us: 20_000 };
