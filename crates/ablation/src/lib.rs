@@ -36,6 +36,8 @@ pub enum Mechanism {
     ShorterQueue,
     /// A color goes to the core that wakes the color (`crates/sched`).
     MoveToWaker,
+    /// A color whose core sleeps goes to the poster's core for a short event (`crates/sched`).
+    MoveToPoster,
     /// A color with more events stays on its core for some more batches (`crates/sched`).
     WarmBatch,
     /// A queue separates colors with long events from the others (`crates/sched`).
@@ -48,7 +50,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::CompletionCoalescing,
         Self::SpeculativeReceive,
         Self::UntoldReads,
@@ -59,6 +61,7 @@ impl Mechanism {
         Self::HandOver,
         Self::ShorterQueue,
         Self::MoveToWaker,
+        Self::MoveToPoster,
         Self::WarmBatch,
         Self::LengthClasses,
         Self::GivesWay,
@@ -78,6 +81,7 @@ impl Mechanism {
             Self::HandOver => "hand-over",
             Self::ShorterQueue => "shorter queue",
             Self::MoveToWaker => "move to waker",
+            Self::MoveToPoster => "move to poster",
             Self::WarmBatch => "warm batch",
             Self::LengthClasses => "length classes",
             Self::GivesWay => "gives way",

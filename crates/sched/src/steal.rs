@@ -195,6 +195,7 @@ impl Stealing {
     /// wait is short. Two communicating colors thus come together.
     pub fn moves_to_poster(self, color: &StealCandidate, wake_ns: u64) -> bool {
         self == Self::Learned
+            && !Mechanism::MoveToPoster.is_off()
             && color.queued_ns.saturating_add(color.penalty_ns) < wake_ns
             && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }

@@ -202,7 +202,7 @@ impl ServedPairs<'_> {
             }
         };
         // Fills the caches.
-        run(self.options.duration / 2)?;
+        run(self.options.duration)?;
         let before = CpuTime::of_group(process.group())?;
         let outcome = run(self.options.duration)?;
         let spent = CpuTime::of_group(process.group())? - before;

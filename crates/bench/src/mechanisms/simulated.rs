@@ -19,17 +19,19 @@ use crate::{BenchError, BenchResult};
 
 /// The metric of answers per second.
 pub(super) const RATE: &str = "sim_per_s";
-/// The metric of the 99th percentile of the time from an arrival to its answer.
+/// The metrics of the median and the 99th percentile of the time from an arrival to its answer.
+pub(super) const P50: &str = "sim_p50_us";
 pub(super) const P99: &str = "sim_p99_us";
 /// The metric of the busy time of all cores per answer.
 pub(super) const CPU: &str = "sim_cpu_us";
 
 /// The mechanisms of the scheduler.
-pub(super) const MECHANISMS: [Mechanism; 8] = [
+pub(super) const MECHANISMS: [Mechanism; 9] = [
     Mechanism::HandOver,
     Mechanism::GivesWay,
     Mechanism::ShorterQueue,
     Mechanism::MoveToWaker,
+    Mechanism::MoveToPoster,
     Mechanism::WarmBatch,
     Mechanism::LengthClasses,
     Mechanism::LifoSlot,
@@ -62,6 +64,7 @@ struct SimReport {
 
 #[derive(Debug, Deserialize)]
 struct SimLatency {
+    p50: Option<u64>,
     p99: Option<u64>,
 }
 
@@ -122,8 +125,8 @@ pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) 
         if answered > 0.0 {
             numbers.push((CPU, "us", busy_ns as f64 / 1e3 / answered));
         }
-        if let Some(p99_ns) = report.latency_ns.p99 {
-            numbers.push((P99, "us", p99_ns as f64 / 1e3));
+        for (metric, latency_ns) in [(P50, report.latency_ns.p50), (P99, report.latency_ns.p99)] {
+            numbers.extend(latency_ns.map(|latency_ns| (metric, "us", latency_ns as f64 / 1e3)));
         }
         keep(points, (&work_name(run.workload, run.machine), variant(run.without)), &numbers);
     }
