@@ -314,7 +314,10 @@ fn draining_server_reports_handover_not_stop(io: Io) {
             if signals == 1 {
                 busy.send("\r\n");
                 let last = busy.read(ExpectedContent::Follows);
-                assert!(last.status == 200 && last.closes(), "{server:?}");
+                assert_eq!(last.status, 200, "{server:?}");
+                // An instance learns of the end a moment later than its supervisor says so, and then
+                // the answer does not announce the close.
+                busy.ends_silently();
                 ends(&server, next.pid());
             } else {
                 server.signal(Signal::TERM);
