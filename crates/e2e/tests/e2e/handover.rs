@@ -315,8 +315,8 @@ fn draining_server_reports_handover_not_stop(io: Io) {
                 busy.send("\r\n");
                 let last = busy.read(ExpectedContent::Follows);
                 assert_eq!(last.status, 200, "{server:?}");
-                // An instance learns of the end a moment later than its supervisor says so, and then
-                // the answer does not announce the close.
+                // The supervisor says so a moment before an instance learns of the end. In that
+                // moment the answer does not announce the close.
                 busy.ends_silently();
                 ends(&server, next.pid());
             } else {
