@@ -17,7 +17,13 @@ use crate::{
 };
 use bytes::Bytes;
 use clients::ProgressPermits;
-use std::{borrow::Cow, io::ErrorKind, mem, os::fd::AsFd as _, sync::Arc};
+use std::{
+    borrow::Cow,
+    io::ErrorKind,
+    mem,
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Arc,
+};
 use vermeil::{More, blocking, sleep, yield_now};
 use vermeil_answer::{
     answer::{
@@ -497,15 +503,7 @@ async fn send_range(
         if !file.still_same() {
             return Err(Lost::Cut);
         }
-        let end = offset + part;
-        while offset < end {
-            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            note_file();
-            match connection.sendfile(file.as_fd(), &mut offset, left).await? {
-                0 => return Err(Lost::Cut),
-                count => *sent += count as u64,
-            }
-        }
+        send_part(connection, file.as_fd(), (&mut offset, part), sent).await?;
         if offset < range.end {
             yield_now().await;
         }
@@ -533,16 +531,30 @@ async fn send_sealed(
     connection.sent().await?;
     let mut offset = range.start;
     while offset < range.end {
-        let end = range.end.min(offset + PART_BYTES);
-        while offset < end {
-            let left = (end - offset) as usize;
-            match connection.sendfile(content.as_fd(), &mut offset, left).await? {
-                0 => return Err(Lost::Cut),
-                count => *sent += count as u64,
-            }
-        }
+        let part = PART_BYTES.min(range.end - offset);
+        send_part(connection, content.as_fd(), (&mut offset, part), sent).await?;
         if offset < range.end {
             yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Sends `part` bytes of `file` by `sendfile(2)`, and advances `offset` by as many.
+async fn send_part(
+    connection: &mut Connection,
+    file: BorrowedFd<'_>,
+    (offset, part): (&mut u64, u64),
+    sent: &mut u64,
+) -> Result<(), Lost> {
+    let end = *offset + part;
+    while *offset < end {
+        // A part has at most `PART_BYTES`.
+        let left = (end - *offset) as usize;
+        note_file();
+        match connection.sendfile(file, offset, left).await? {
+            0 => return Err(Lost::Cut),
+            count => *sent += count as u64,
         }
     }
     Ok(())
