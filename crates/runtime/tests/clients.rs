@@ -64,9 +64,11 @@ impl PackagedServer {
 
 impl Drop for PackagedServer {
     fn drop(&mut self) {
-        // PostgreSQL stops at once and without children at SIGQUIT, Redis at SIGKILL.
+        // At SIGQUIT, PostgreSQL stops at once and ends its children. Redis inherits how SIGQUIT is
+        // handled, which a background job of a shell ignores, but stops at SIGTERM.
         let pid = rustix::process::Pid::from_child(&self.process);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.process.wait();
     }
 }
