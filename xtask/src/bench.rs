@@ -205,9 +205,16 @@ impl BuildProfile {
         match self {
             Self::Dev => &["--workspace", "--tests"],
             Self::Release => &["--release", "--package", "vermeil-bench", "--package", "vermeil-cli"],
-            Self::Switches => {
-                &["--profile", "switches", "--package", "vermeil-cli", "--features", "vermeil-cli/switches"]
-            }
+            Self::Switches => &[
+                "--profile",
+                "switches",
+                "--package",
+                "vermeil-bench",
+                "--package",
+                "vermeil-cli",
+                "--features",
+                "vermeil-cli/switches",
+            ],
         }
     }
 

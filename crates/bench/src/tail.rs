@@ -3,15 +3,18 @@
 //!
 //! Each server runs on one cpu. The bench measures two parts: a small page of a random host out
 //! of thousands; a random file out of hundreds of thousands, all files alike or some far more
-//! popular than others (`site`). Each part has the same sequence of requests for every server, a
-//! warm-up that is not counted, and a short run at its end that counts system calls. `servers` has
-//! the configurations, `report` the tables. [`loading`] is a separate bench.
+//! popular than others (`site`). Each part has the same sequence of requests for every server. It
+//! begins with a visit to each folder, which is measured by itself, and a warm-up that is not
+//! counted, and ends with a short run that counts system calls. `servers` has the configurations,
+//! `report` the tables. [`loading`] is a separate bench.
 
 pub mod loading;
 mod report;
 pub(crate) mod servers;
 pub(crate) mod site;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -21,10 +24,10 @@ use crate::network::BenchNetwork;
 use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
 use crate::points::{PointKey, Points};
-use crate::probe;
+use crate::probe::{self, ProbeTarget};
 use crate::report::BenchReport;
 use crate::stop::StopFlag;
-use crate::wrk::{Wrk, WrkLoad};
+use crate::wrk::{Wrk, WrkLoad, WrkOutcome};
 use crate::{BenchError, BenchResult};
 use servers::TailServer;
 use site::{TailSite, TailTree, TailWork};
@@ -35,8 +38,10 @@ pub const ROUNDS: usize = 3;
 pub const DURATION: Duration = Duration::from_secs(4);
 /// Connections of every run, the same number as in the benches of servers.
 const CONNECTIONS: usize = 64;
+/// The time for a visit to each folder: a slow machine takes 20 s.
+const VISITS_MAX: Duration = Duration::from_secs(120);
 /// Time under load of the run that counts system calls: some ten thousand requests.
-const COUNTED: Duration = Duration::from_secs(1);
+pub(crate) const COUNTED: Duration = Duration::from_secs(1);
 
 /// Runs the bench.
 ///
@@ -88,7 +93,7 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
-    let metrics = ["cpu_us", "memory_mb"];
+    let metrics = ["first_us", "cpu_us", "memory_mb"];
     report.check(&metrics.map(|metric| (TailServer::Vermeil.name(), metric)))?;
     Ok(report)
 }
@@ -114,29 +119,26 @@ fn sample(
     if (answer.status, answer.body_bytes) != (200, site.page_bytes()) {
         return Err(process.failure(&format!("answered {answer:?} to {target:?}")));
     }
-    let wrk = Wrk::with_requests(&state, cpus.client, &site.requests())?;
-    let run = |duration| {
-        let load = WrkLoad { connections: CONNECTIONS, duration };
-        let outcome = wrk.run(&network, address, &target, load, stop)?;
-        match outcome.problem(200) {
-            Some(problem) => Err(process.failure(&format!("under load: {problem}"))),
-            None => Ok(outcome),
-        }
-    };
-    run(options.duration)?;
-    let before = CpuTime::of_group(process.group())?;
-    let outcome = run(options.duration)?;
-    let spent = CpuTime::of_group(process.group())? - before;
-    let cpu_us = spent.run.as_secs_f64() * 1e6 / outcome.requests as f64;
+    let visited = VisitedServer { process, state, address, client_cpu: cpus.client, target, stop };
+    let process = &visited.process;
+    let (visits, first_us) = visited.measured(&site.first_visits(), VISITS_MAX)?;
+    // Requests in flight at the end are not counted.
+    if visits.requests + CONNECTIONS as u64 + 1 < site.folders() as u64 {
+        return Err(process.failure(&format!("{} visits to {} folders", visits.requests, site.folders())));
+    }
+    let requests = site.requests();
+    visited.run(&requests, options.duration)?;
+    let (outcome, cpu_us) = visited.measured(&requests, options.duration)?;
     let memory_mb = memory_of_group(process.group())? as f64 / 1e6;
     let calls = system_calls(&processes_of_group(process.group())?, || {
-        Ok(run(options.duration.min(COUNTED))?.requests)
+        Ok(visited.run(&requests, options.duration.min(COUNTED))?.requests)
     })?;
     let program = work.name;
     let mut push = |metric, unit, value| {
         let key = PointKey { program: program.into(), variant: server.name().into(), metric, unit };
         points.push(key, value);
     };
+    push("first_us", "us", first_us);
     push("cpu_us", "us", cpu_us);
     push("per_s", "1/s", outcome.per_second());
     push("memory_mb", "MB", memory_mb);
@@ -144,17 +146,55 @@ fn sample(
         push("calls", "calls", calls);
     }
     eprintln!(
-        "{program:<28} {:<16} {cpu_us:>7.1} us  {memory_mb:>6.1} MB  {:>5.1} calls",
+        "{program:<28} {:<16} {first_us:>7.1} us first  {cpu_us:>7.1} us  {memory_mb:>6.1} MB  {:>5.1} calls",
         server.name(),
         calls.unwrap_or(f64::NAN)
     );
-    process.stop()
+    visited.process.stop()
+}
+
+/// A server that wrk asks for the pages of a site.
+struct VisitedServer<'a> {
+    process: PeerProcess,
+    /// The folder for wrk's script.
+    state: PathBuf,
+    address: SocketAddr,
+    client_cpu: usize,
+    target: ProbeTarget,
+    stop: &'a StopFlag,
+}
+
+impl VisitedServer<'_> {
+    /// Sends the requests of wrk's script `requests` for at most `duration`.
+    ///
+    /// # Errors
+    /// As [`Wrk::run`], and when the server does not answer each request with 200.
+    fn run(&self, requests: &str, duration: Duration) -> BenchResult<WrkOutcome> {
+        let wrk = Wrk::with_requests(&self.state, self.client_cpu, requests)?;
+        let load = WrkLoad { connections: CONNECTIONS, duration };
+        let outcome = wrk.run(&BenchNetwork::Loopback, self.address, &self.target, load, self.stop)?;
+        match outcome.problem(200) {
+            Some(problem) => Err(self.process.failure(&format!("under load: {problem}"))),
+            None => Ok(outcome),
+        }
+    }
+
+    /// The same. Also returns the server's cpu time for a request, in microseconds.
+    fn measured(&self, requests: &str, duration: Duration) -> BenchResult<(WrkOutcome, f64)> {
+        let before = CpuTime::of_group(self.process.group())?;
+        let outcome = self.run(requests, duration)?;
+        let spent = CpuTime::of_group(self.process.group())? - before;
+        Ok((outcome, spent.run.as_secs_f64() * 1e6 / outcome.requests as f64))
+    }
 }
 
 /// The number of system calls per request of `processes` during `run`, which returns the number of
 /// requests, from the kernel's tracepoint `raw_syscalls:sys_enter`. `None` if perf is not installed
 /// or may not count.
-fn system_calls(processes: &[u32], run: impl FnOnce() -> BenchResult<u64>) -> BenchResult<Option<f64>> {
+pub(crate) fn system_calls(
+    processes: &[u32],
+    run: impl FnOnce() -> BenchResult<u64>,
+) -> BenchResult<Option<f64>> {
     let list = processes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let mut command = Command::new("perf");
     command.args(["stat", "--field-separator", ",", "--event", "raw_syscalls:sys_enter", "--pid", &list]);

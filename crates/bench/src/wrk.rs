@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -38,12 +38,15 @@ done = function(summary, latency, requests)
 end
 "#;
 
+/// How often the bench looks whether wrk has ended by itself.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// How much load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrkLoad {
     /// Connections kept open, one request in flight on each.
     pub connections: usize,
-    /// How long; tenths of a second count.
+    /// How long at most; tenths of a second count. A script may stop wrk before.
     pub duration: Duration,
 }
 
@@ -156,7 +159,7 @@ impl Wrk {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::thing("run", "wrk"))?;
         let before = wait_until_begun(&mut child);
-        let passed = stop.pass(load.duration);
+        let passed = pass(&mut child, load.duration, stop);
         let output = interrupt(child)?;
         passed?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -179,9 +182,24 @@ fn wait_until_begun(child: &mut Child) -> String {
     said
 }
 
-fn interrupt(child: Child) -> BenchResult<std::process::Output> {
-    // The child is not yet waited for, so the id is still this child's even if the child has ended.
-    let _ended_already = kill_process(Pid::from_child(&child), Signal::INT);
+/// Waits for `duration`, or until wrk has ended by itself.
+fn pass(child: &mut Child, duration: Duration, stop: &StopFlag) -> BenchResult<()> {
+    let end = Instant::now() + duration;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let has_ended = child.try_wait().map_err(BenchError::thing("wait for", "wrk"))?.is_some();
+        if has_ended || left.is_zero() {
+            return Ok(());
+        }
+        stop.pass(left.min(LOOK))?;
+    }
+}
+
+fn interrupt(mut child: Child) -> BenchResult<std::process::Output> {
+    // While the child is not waited for, the id is this child's.
+    if child.try_wait().map_err(BenchError::thing("wait for", "wrk"))?.is_none() {
+        let _ended_already = kill_process(Pid::from_child(&child), Signal::INT);
+    }
     child.wait_with_output().map_err(BenchError::thing("wait for", "wrk"))
 }
 

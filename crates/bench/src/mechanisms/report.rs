@@ -1,6 +1,6 @@
 //! The tables of the bench and their explanation.
 
-use super::{COMPLETE, served, simulated};
+use super::{COMPLETE, served, simulated, threads};
 use crate::options::BenchOptions;
 use crate::points::Points;
 use crate::report::BenchReport;
@@ -10,8 +10,10 @@ use crate::table::CellTable;
 const HOW_TO_READ: &str = "\
 **How to read it.** Each row compares one binary with and without a mechanism. A column with × divides the run *without* the \
 mechanism by the complete run: above 1 for cpu time and latency, and below 1 for rates, the mechanism is a gain. The \
-first table is measured in pairs in turns, with the median and the extremes. The second table is simulated, each pair with another \
-seed. The second table shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
+first table is measured in pairs in turns, with the median and the extremes. Its last columns are the system calls of a request, complete and without, \
+which are nearly the same in each run, while cpu times depend on what else the machine does. The second table has programs of `bench runtime` on \
+all cpus. The third table is simulated, each pair with another \
+seed. It shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
 more than 2 % in rate or cpu time, or by more than 10 % in p50 or p99. *Cpu* is the busy time of all cores per answer.
 
 **What it does not show.** Mechanisms that prevent a fault instead of saving time. A test of each fault shows their \
@@ -32,11 +34,20 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     let parameters = vec![
         ("load", load),
         ("rounds", format!("{} pairs, in turns", options.rounds)),
-        ("simulated", format!("{} of virtual time, {} seeds", simulated::RUN, simulated::SEEDS)),
+        (
+            "simulated",
+            format!(
+                "{} of virtual time, of pipelines {}; {} seeds",
+                simulated::RUN,
+                simulated::PIPELINE_RUN,
+                simulated::SEEDS
+            ),
+        ),
     ];
     BenchReport::new("mechanisms", "the gain of each mechanism", &options.repository, parameters)
         .with_points(points)
         .with_table(measured(points))
+        .with_table(on_threads(points))
         .with_table(simulated_gains(options, points))
         .with_how_to_read(HOW_TO_READ)
 }
@@ -57,7 +68,18 @@ fn spread(ratio: Option<Summary>) -> String {
 }
 
 fn measured(points: &Points) -> CellTable {
-    let head = ["mechanism", "load", "cpu µs", "× cpu", "low – high", "× req/s", "low – high", "× p99"];
+    let head = [
+        "mechanism",
+        "load",
+        "cpu µs",
+        "× cpu",
+        "low – high",
+        "× req/s",
+        "low – high",
+        "× p99",
+        "calls",
+        "without",
+    ];
     let mut table = CellTable::new(2, &head);
     for cell in points.cells() {
         let (work, mechanism) = cell;
@@ -75,6 +97,31 @@ fn measured(points: &Points) -> CellTable {
             times(rate),
             spread(rate),
             times(ratio(points, cell, served::P99)),
+            points.median(work, COMPLETE, served::CALLS),
+            points.median(work, mechanism, served::CALLS),
+        ]);
+    }
+    table
+}
+
+fn on_threads(points: &Points) -> CellTable {
+    let head = ["mechanism", "program", "cpu ns", "× cpu", "low – high", "× events/s", "low – high"];
+    let mut table = CellTable::new(2, &head);
+    for cell in points.cells() {
+        let (work, mechanism) = cell;
+        let cpu = ratio(points, cell, threads::CPU);
+        if mechanism == COMPLETE || cpu.is_none() {
+            continue;
+        }
+        let rate = ratio(points, cell, threads::RATE);
+        table.push([
+            mechanism.into(),
+            work.into(),
+            points.median(work, COMPLETE, threads::CPU),
+            times(cpu),
+            spread(cpu),
+            times(rate),
+            spread(rate),
         ]);
     }
     table

@@ -10,7 +10,7 @@ use vermeil_ablation::{Mechanism, VARIABLE};
 
 use super::{keep, switched_off, variant};
 use crate::machine::BenchCpus;
-use crate::measure::CpuTime;
+use crate::measure::{CpuTime, processes_of_group};
 use crate::network::{BenchNetwork, Spread};
 use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
@@ -23,6 +23,7 @@ use crate::size::BenchSize;
 use crate::stop::StopFlag;
 use crate::tail::servers::{self, TailServer};
 use crate::tail::site::{TailSite, TailTree, TailWork};
+use crate::tail::{COUNTED, system_calls};
 use crate::wrk::{Wrk, WrkLoad};
 use crate::{BenchError, BenchResult};
 
@@ -32,6 +33,8 @@ pub(super) const CPU: &str = "cpu_us";
 pub(super) const RATE: &str = "per_s";
 /// The metric of the 99th percentile of the time to an answer.
 pub(super) const P99: &str = "p99_us";
+/// The metric of the server's system calls per request.
+pub(super) const CALLS: &str = "calls";
 /// The only mechanism of the smoke size.
 pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::CompletionCoalescing;
 
@@ -208,9 +211,19 @@ impl ServedPairs<'_> {
         let spent = CpuTime::of_group(process.group())? - before;
         let (cpu_us, per_second) =
             (spent.run.as_secs_f64() * 1e6 / outcome.requests as f64, outcome.per_second());
-        let numbers = [(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];
+        let calls = system_calls(&processes_of_group(process.group())?, || {
+            Ok(run(self.options.duration.min(COUNTED))?.requests)
+        })?;
+        let mut numbers =
+            vec![(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];
+        numbers.extend(calls.map(|calls| (CALLS, "calls", calls)));
         keep(self.points, (server.work, variant(without)), &numbers);
-        eprintln!("{:<36} {:<24} {cpu_us:>7.2} us  {per_second:>8.0} req/s", server.work, variant(without));
+        let calls = calls.unwrap_or(f64::NAN);
+        eprintln!(
+            "{:<36} {:<24} {cpu_us:>7.2} us  {per_second:>8.0} req/s  {calls:>5.2} calls",
+            server.work,
+            variant(without)
+        );
         process.stop()
     }
 }

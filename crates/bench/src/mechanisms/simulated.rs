@@ -40,16 +40,20 @@ pub(super) const MECHANISMS: [Mechanism; 9] = [
 
 /// The shipped workloads that show their character within [`RUN`].
 const SHIPPED: [&str; 6] = ["web", "sfs", "packets", "keyed", "mixed", "unbalanced"];
-/// Workloads of the bench alone: long events, which no shipped workload has.
-const OWN: [&str; 2] = ["fan-out", "long-colors"];
+/// The shipped workloads that take [`PIPELINE_RUN`], because they warm up for longer.
+const PIPELINES: [&str; 2] = ["image-pipeline", "sqrt-pipeline"];
+/// Workloads of the bench alone: long events in ways that no shipped workload has.
+const OWN: [&str; 3] = ["fan-out", "long-colors", "crowded"];
 /// The folder of [`OWN`], in the repository.
 const OWN_FOLDER: &str = "crates/bench/src/mechanisms";
-/// Shipped machines: pairs of cores with a cache, four nodes, and cores of two speeds.
-const MACHINES: [&str; 3] = ["xeon-2x4-l2pairs", "opteron8380-4x4", "hybrid"];
+/// Shipped machines: pairs of cores with a cache, four nodes, cores of two speeds, and 128 cores.
+const MACHINES: [&str; 4] = ["xeon-2x4-l2pairs", "opteron8380-4x4", "hybrid", "epyc-2x64"];
 /// Seeds of a full run: with three, a ratio on one side of 1 in all is rare by chance alone.
 pub(super) const SEEDS: u64 = 3;
 /// Virtual time of a full run.
 pub(super) const RUN: &str = "60ms";
+/// The same for pipelines.
+pub(super) const PIPELINE_RUN: &str = "1500ms";
 /// Runs side by side: a run's result does not depend on its neighbours.
 const THREADS: usize = 2;
 
@@ -95,11 +99,11 @@ pub(super) fn works(size: BenchSize) -> impl Iterator<Item = String> {
 /// Of the smoke size only the own workloads on one machine, because a shipped workload warms up for
 /// long.
 fn pairs(size: BenchSize) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let (shipped, machines) = match size {
-        BenchSize::Full => (&SHIPPED[..], &MACHINES[..]),
-        BenchSize::Smoke => (&[][..], &MACHINES[..1]),
+    let (shipped, pipelines, machines) = match size {
+        BenchSize::Full => (&SHIPPED[..], &PIPELINES[..], &MACHINES[..]),
+        BenchSize::Smoke => (&[][..], &[][..], &MACHINES[..1]),
     };
-    let workloads = || shipped.iter().chain(&OWN).copied();
+    let workloads = move || shipped.iter().chain(pipelines).chain(&OWN).copied();
     machines.iter().flat_map(move |&machine| workloads().map(move |workload| (workload, machine)))
 }
 
@@ -160,7 +164,11 @@ fn side_by_side<T: Sync, R: Send>(
 }
 
 fn simulate(options: &BenchOptions, run: &SimulatedRun) -> BenchResult<SimReport> {
-    let time = if options.size == BenchSize::Full { RUN } else { "1ms" };
+    let time = match options.size {
+        BenchSize::Full if PIPELINES.contains(&run.workload) => PIPELINE_RUN,
+        BenchSize::Full => RUN,
+        BenchSize::Smoke => "1ms",
+    };
     let workload = match OWN.contains(&run.workload) {
         true => options.repository.join(OWN_FOLDER).join(format!("{}.toml", run.workload)),
         false => run.workload.into(),

@@ -13,7 +13,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *hosts* is a page of 1 KB of a random host: the only page of the host, or one of 20. *files* is a \
 random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9), *overlayfs* the same on the file system of most containers. *vermeil-uncached* has \
 a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
-per request, after a warm-up of the same length. *× nginx* is the median of the ratios of the rounds. *Calls* are the system calls of a request \
+per request, after a visit to each folder and a warm-up of the same length. *First* is the same for the first request in each folder, and ends before. *× nginx* is the median of the ratios of the rounds to the column before. *Calls* are the system calls of a request \
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
 receiving and sending take no calls of their own. *Memory* counts shared pages once.
 
@@ -59,18 +59,33 @@ fn parameters(options: &BenchOptions) -> Vec<(&'static str, String)> {
 }
 
 fn table(points: &Points) -> CellTable {
-    let head = ["work", "server", "cpu µs", "low – high", "× nginx", "calls", "memory MB", "req/s"];
+    let head = [
+        "work",
+        "server",
+        "cpu µs",
+        "low – high",
+        "× nginx",
+        "first µs",
+        "× nginx",
+        "calls",
+        "memory MB",
+        "req/s",
+    ];
     let mut table = CellTable::new(2, &head);
     for (program, variant) in points.cells() {
         let median = |metric| points.median(program, variant, metric);
-        let ratio = points.ratio(program, (variant, TailServer::Nginx.name()), "cpu_us");
-        let ratio = ratio.map(|ratio| format!("{:.2}", ratio.median));
+        let ratio = |metric| {
+            let ratio = points.ratio(program, (variant, TailServer::Nginx.name()), metric);
+            ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default()
+        };
         table.push([
             program.into(),
             variant.into(),
             median("cpu_us"),
             points.spread(program, variant, "cpu_us"),
-            ratio.unwrap_or_default(),
+            ratio("cpu_us"),
+            median("first_us"),
+            ratio("first_us"),
             median("calls"),
             median("memory_mb"),
             median("per_s"),

@@ -1,7 +1,8 @@
 //! The hosts and files of the random parts, and the sequence of requests.
 //!
 //! The sequence is drawn once, from a fixed seed, into a file that wrk's script reads. Thus every
-//! server gets the same requests, and wrk draws nothing while it loads.
+//! server gets the same requests, and wrk draws nothing while it loads. A second sequence visits
+//! each folder once.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -135,10 +136,9 @@ impl TailSite {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(site.path(), open).map_err(BenchError::path("open", site.path()))?;
         let page = vec![b'x'; site.page_bytes() as usize];
-        let folder_pages = tree.host_pages().unwrap_or(FOLDER_FILES);
         for number in 0..site.count {
             let path = site.file(number);
-            if let Some(parent) = path.parent().filter(|_| number % folder_pages == 0) {
+            if let Some(parent) = path.parent().filter(|_| number % site.folder_pages() == 0) {
                 fs::create_dir_all(parent).map_err(BenchError::path("make", parent))?;
             }
             fs::write(&path, &page).map_err(BenchError::path("write", &path))?;
@@ -203,23 +203,54 @@ impl TailSite {
         ProbeTarget { host, ..ProbeTarget::to(&self.url_path(number)) }
     }
 
+    /// The number of folders with pages.
+    pub(super) fn folders(&self) -> usize {
+        self.count / self.folder_pages()
+    }
+
+    fn folder_pages(&self) -> usize {
+        self.tree.host_pages().unwrap_or(FOLDER_FILES)
+    }
+
     fn sequence(&self) -> PathBuf {
         self.path().join("sequence")
     }
 
-    /// Draws the numbers of the pages that `work` asks for.
+    fn visits(&self) -> PathBuf {
+        self.path().join("visits")
+    }
+
+    /// Draws the numbers of the pages that `work` asks for, and lists a page of each folder.
     pub(crate) fn draw(&self, work: TailWork, size: BenchSize) -> BenchResult<()> {
         let draws = if size == BenchSize::Full { 400_000 } else { 2_000 };
         let mut text = String::with_capacity(8 * draws);
         for key in Zipf::new(self.count as u32, work.skew).draw(SEED, draws) {
             let _infallible = writeln!(text, "{}", place(key as usize, self.count));
         }
-        let path = self.sequence();
-        fs::write(&path, text).map_err(BenchError::path("write", &path))
+        write_numbers(&self.sequence(), text)?;
+        let mut text = String::with_capacity(8 * self.folders());
+        for key in 0..self.folders() {
+            let _infallible = writeln!(text, "{}", place(key, self.folders()) * self.folder_pages());
+        }
+        write_numbers(&self.visits(), text)
     }
 
-    /// The part of wrk's script that makes the requests. A request is formatted at its first use.
+    /// The part of wrk's script that makes the drawn requests, again and again from a random place
+    /// on.
     pub(crate) fn requests(&self) -> String {
+        self.script(&self.sequence(), "place = math.random(#sequence)", "place = place % #sequence + 1")
+    }
+
+    /// The part of wrk's script that asks for a page of each folder, and then stops wrk.
+    pub(crate) fn first_visits(&self) -> String {
+        // SIGINT makes wrk report its results and end; `wrk.thread:stop()` would not end wrk.
+        let begin = r#"ffi = require("ffi"); ffi.cdef("int getpid(); int kill(int, int);"); place = 0"#;
+        let next = "if place == #sequence then ffi.C.kill(ffi.C.getpid(), 2) else place = place + 1 end";
+        self.script(&self.visits(), begin, next)
+    }
+
+    /// The functions of wrk's script. A request is formatted at its first use.
+    fn script(&self, sequence: &Path, begin: &str, next: &str) -> String {
         let host =
             |pages: usize| format!(r#"{{ Host = "site-" .. math.floor(number / {pages}) .. ".example" }}"#);
         let made = match self.tree.host_pages() {
@@ -237,10 +268,10 @@ local sequence, place, made = {{}}, 0, {{}}
 init = function(args)
   for line in io.lines("{}") do sequence[#sequence + 1] = tonumber(line) end
   math.randomseed(os.time())
-  place = math.random(#sequence)
+  {begin}
 end
 request = function()
-  place = place % #sequence + 1
+  {next}
   local number = sequence[place]
   local text = made[number]
   if not text then
@@ -250,9 +281,14 @@ request = function()
   return text
 end
 "#,
-            self.sequence().display()
+            sequence.display()
         )
     }
+}
+
+/// Writes a sequence, a number in each line.
+fn write_numbers(path: &Path, text: String) -> BenchResult<()> {
+    fs::write(path, text).map_err(BenchError::path("write", path))
 }
 
 /// The name of a host.
