@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
-use crate::untold_reads;
+use crate::untold_reads::{self, WithoutNowait};
 
 /// Whether a lookup may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,29 @@ pub enum CacheOnly {
 /// else as `preadv2(2)`.
 pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     nowait(file, |flags| preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags))
+}
+
+/// As [`read_nowait`], or as [`read_waiting`] where `cache` allows to wait. Asks neither the kernel
+/// nor for the file's device if `without_nowait` is the file system of the file.
+///
+/// # Errors
+/// As these functions.
+pub fn read_from(
+    file: BorrowedFd<'_>,
+    buf: &mut [u8],
+    offset: u64,
+    (cache, without_nowait): (CacheOnly, Option<WithoutNowait>),
+) -> io::Result<usize> {
+    match (cache, without_nowait) {
+        (CacheOnly::Yes, None) => read_nowait(file, buf, offset),
+        (CacheOnly::No, None) => read_waiting(file, buf, offset),
+        (CacheOnly::Yes, Some(known)) => {
+            known.read_on_core(|| uninterrupted(|| pread(file, &mut *buf, offset)))
+        }
+        (CacheOnly::No, Some(known)) => {
+            Ok(known.read_on_thread(|| uninterrupted(|| pread(file, &mut *buf, offset)))?)
+        }
+    }
 }
 
 /// Reads the part of `file` at `offset`, and waits for the disk. Fewer bytes than requested may
@@ -135,6 +158,23 @@ mod tests {
         let mut into = b"be".to_vec();
         assert_eq!(append_nowait(file.as_fd(), &mut into, 16, 2).unwrap(), 4);
         assert_eq!(into, b"beside");
+    }
+
+    #[test]
+    fn file_system_that_refused_is_known_by_its_device() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        fs::write(dir.path().join("page"), "inside").unwrap();
+        let file = File::open(dir.path().join("page")).unwrap();
+        let mut buf = [0; 16];
+        read_nowait(file.as_fd(), &mut buf, 0).unwrap();
+        let known = WithoutNowait::of_device(rustix::fs::fstat(&file).unwrap().st_dev).unwrap();
+        assert!(known.has_credit() && known.is_without_disk());
+        assert_eq!(WithoutNowait::at(known.place()), Some(known));
+        for cache in [CacheOnly::Yes, CacheOnly::No] {
+            assert_eq!(read_from(file.as_fd(), &mut buf, 2, (cache, Some(known))).unwrap(), 4);
+            assert_eq!(&buf[..4], b"side");
+        }
+        assert_eq!((WithoutNowait::of_device(0), WithoutNowait::at(WithoutNowait::PLACES)), (None, None));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 pub use error::IoError;
-pub use file::{CacheOnly, append_nowait, read_nowait, read_waiting, start_writeback};
+pub use file::{CacheOnly, append_nowait, read_from, read_nowait, read_waiting, start_writeback};
 pub use idle_pool::{IdlePool, ParkRequest};
 pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};
@@ -79,5 +79,5 @@ pub use socket::{
 };
 pub use stack_mark::StackMark;
 pub use thread_times::ThreadTimes;
-pub use untold_reads::is_without_disk;
+pub use untold_reads::{WithoutNowait, is_without_disk};
 pub use work_page::{CoreWork, WORK_COUNTS, WorkPage};

@@ -7,7 +7,9 @@
 //! credit, other threads read. Their reads count too, so a file system whose files have come into
 //! memory earns the credit back. A file system without a disk (tmpfs) needs no credit.
 //!
-//! The credit is per file system and for the whole process. Tested below.
+//! The credit is per file system and for the whole process. A caller that knows the file system of
+//! a file saves the question to the kernel and the state of the file ([`WithoutNowait`]). Tested
+//! below.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -43,6 +45,9 @@ const CREDIT_NS_FIRST: i64 = -64 * HAND_OVER_NS;
 /// File systems with a credit. Files of further file systems are read by other threads.
 const FILE_SYSTEMS: usize = 16;
 
+/// In the place of a device's number, while a thread fills the place.
+const RESERVED: u64 = u64::MAX;
+
 /// The credit of a file system without a disk, forever.
 const CREDIT_NS_WITHOUT_DISK: i64 = i64::MAX;
 
@@ -69,6 +74,9 @@ impl UntoldFileSystem {
     fn observe(&self, waited_ns: Option<i64>) {
         let gain = waited_ns.map_or(HAND_OVER_NS, |waited_ns| waited_ns.saturating_mul(-STALL_WEIGHT));
         let before = self.credit_ns.load(Ordering::Relaxed);
+        if before == CREDIT_NS_WITHOUT_DISK {
+            return;
+        }
         let after = before.saturating_add(gain).clamp(CREDIT_NS_MIN, CREDIT_NS_MAX);
         // With full credit the cores share the line and write nothing.
         if after != before {
@@ -88,6 +96,62 @@ impl UntoldFileSystem {
         let has_waited = elapsed_ns > HAND_OVER_NS && waits() > waits_before;
         self.observe(has_waited.then_some(elapsed_ns));
         result
+    }
+}
+
+/// A file system that has refused `RWF_NOWAIT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WithoutNowait(
+    /// The place in [`KNOWN`].
+    u8,
+);
+
+impl WithoutNowait {
+    /// Greater than each [`place`](Self::place).
+    pub const PLACES: u8 = FILE_SYSTEMS as u8;
+
+    /// The file system with the number `device`, if one with this number has refused.
+    pub fn of_device(device: u64) -> Option<Self> {
+        let devices = KNOWN.iter().map(|known| known.device.load(Ordering::Acquire));
+        let place = devices.take_while(|&known| known != 0).position(|known| known == device)?;
+        Some(Self(place as u8))
+    }
+
+    /// The file system at a [`place`](Self::place); `None` if there is none.
+    pub fn at(place: u8) -> Option<Self> {
+        (place < Self::PLACES).then_some(Self(place))
+    }
+
+    /// The place in a list of all such file systems.
+    pub fn place(self) -> u8 {
+        self.0
+    }
+
+    /// Whether the file system has no disk, so reads of its files are not timed.
+    pub fn is_without_disk(self) -> bool {
+        KNOWN[usize::from(self.0)].credit_ns.load(Ordering::Relaxed) == CREDIT_NS_WITHOUT_DISK
+    }
+
+    /// Whether a core may read files of this file system.
+    pub fn has_credit(self) -> bool {
+        KNOWN[usize::from(self.0)].has_credit()
+    }
+
+    /// Performs `read` on a core.
+    ///
+    /// # Errors
+    /// As [`read_on_core`].
+    pub(crate) fn read_on_core(self, read: impl FnOnce() -> Result<usize, Errno>) -> io::Result<usize> {
+        let system = &KNOWN[usize::from(self.0)];
+        if system.has_credit() { Ok(system.timed(read)?) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    /// Performs `read` on a thread that may wait.
+    ///
+    /// # Errors
+    /// As the read.
+    pub(crate) fn read_on_thread(self, read: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+        KNOWN[usize::from(self.0)].timed(read)
     }
 }
 
@@ -129,18 +193,21 @@ fn file_system(file: BorrowedFd<'_>) -> Option<&'static UntoldFileSystem> {
     let device = fstat(file).ok()?.st_dev as u64;
     for place in &KNOWN {
         // A load first, because an exchange takes the line from the other cores even if it fails.
-        let mut known = place.device.load(Ordering::Relaxed);
+        let mut known = place.device.load(Ordering::Acquire);
         if known == 0 {
-            match place.device.compare_exchange(0, device, Ordering::Relaxed, Ordering::Relaxed) {
+            match place.device.compare_exchange(0, RESERVED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_unused) => {
                     if is_without_disk(file) {
                         place.credit_ns.store(CREDIT_NS_WITHOUT_DISK, Ordering::Relaxed);
                     }
+                    // The credit is there before the number.
+                    place.device.store(device, Ordering::Release);
                     return Some(place);
                 }
                 Err(taken) => known = taken,
             }
         }
+        // Two threads that meet a file system at once may give it two places. The first one counts.
         if known == device {
             return Some(place);
         }

@@ -1,12 +1,12 @@
 //! A look-up that leaves nothing behind, for a path that was not asked for lately.
 //!
 //! Opens the file, reads, takes the state of the file and closes, in four system calls. A fifth
-//! takes the state of the folder to know its siblings; in a busy folder few requests need the fifth
-//! (`busy_folders.rs`). A long file, or one that changed lately, takes more. No watch and no entry
-//! is made, so each such request sees the file as it is. A missing path is answered here too, with
-//! the site's own page for 404. A path that comes four times within a second goes the regular way
-//! (`doorkeeper.rs`). So does everything but regular files without links on the way: folders,
-//! links, programs, large files.
+//! takes the state of the folder to know its siblings and its file system; in a busy folder few
+//! requests need the fifth (`busy_folders.rs`). A long file, or one that changed lately, takes
+//! more. No watch and no entry is made, so each such request sees the file as it is. A missing path
+//! is answered here too, with the site's own page for 404. A path that comes four times within a
+//! second goes the regular way (`doorkeeper.rs`). So does everything but regular files without
+//! links on the way: folders, links, programs, large files.
 //!
 //! Unlike the regular look-up, this one opens and reads a file before it knows the type. The open
 //! does not wait for the other end of a pipe (`open.rs`). The read has an offset, so pipes and
@@ -19,6 +19,7 @@
 
 use super::{
     super::{
+        busy_folders::{FolderKey, SeenFolder},
         content::{Content, ReadFailure, SMALL_BYTES_MAX, read_into},
         entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound, SETTLE_MS},
         folder_facts::{FolderFacts, SiblingSet},
@@ -51,7 +52,7 @@ use std::{
     sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
-use vermeil_io::{CacheOnly, read_nowait, read_waiting};
+use vermeil_io::{CacheOnly, WithoutNowait, is_without_disk, read_from};
 
 /// Bytes of the first read, and the step by which the buffer of a thread grows.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -192,18 +193,24 @@ impl ColdLookup<'_> {
         if self.root.options().programs.include(path) {
             return Err(ColdEnd::Regular);
         }
+        let key = self.folder_key(path);
+        let store = self.root.store();
+        let busy = store.busy_folders.find(key, self.now_ms, store.options.recheck_ms);
         let opened = self.open(path)?;
         // Before the read, because the first look into a folder may have to wait, and then this
         // look-up begins again on another thread.
-        let may_have = self.siblings(path)?;
-        let original = self.read_opened(&opened)?;
+        let folder = match busy {
+            Some(seen) => seen,
+            None => self.look_at_folder(path, key, &opened)?,
+        };
+        let original = self.read_opened(&opened, folder.without_nowait)?;
         let mut siblings = Vec::new();
-        for (coding, suffix) in may_have.to_look_for() {
+        for (coding, suffix) in folder.siblings.to_look_for() {
             let sibling = [path, suffix].concat();
             if self.root.options().programs.include(&sibling) {
                 continue;
             }
-            match self.read(&sibling) {
+            match self.open(&sibling).and_then(|file| self.read_opened(&file, folder.without_nowait)) {
                 Ok(beside) => {
                     if is_current(&beside.validator, &original.validator, &self.root.store().options) {
                         siblings.push((coding, beside));
@@ -232,35 +239,51 @@ impl ColdLookup<'_> {
         }
     }
 
-    /// The siblings that the file at `path` may have.
-    fn siblings(&self, path: &[u8]) -> Result<SiblingSet, ColdEnd> {
-        let name_at = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        let folder = &path[..name_at];
-        let store = self.root.store();
-        let key = match self.root {
+    /// The path of the folder of `path`, without a slash at its end.
+    fn folder_of(path: &[u8]) -> &[u8] {
+        &path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)]
+    }
+
+    fn folder_key(&self, path: &[u8]) -> FolderKey {
+        let (folder, store) = (Self::folder_of(path), self.root.store());
+        match self.root {
             ColdRoot::Open { site, .. } => store.busy_folders.key((site.id, folder)),
             ColdRoot::Path { path: root, .. } => store.busy_folders.key((root.as_os_str(), folder)),
-        };
-        if let Some(siblings) = store.busy_folders.find(key, self.now_ms, store.options.recheck_ms) {
-            return Ok(siblings);
         }
-        let (base, at, way) = self.place(folder);
-        let seen = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
-        let facts = &store.facts;
-        if let Some(siblings) = facts.find(&seen) {
-            store.busy_folders.note(key, siblings, self.now_ms);
-            return Ok(siblings);
+    }
+
+    /// Looks at the folder of the file at `path`, which is open.
+    fn look_at_folder(&self, path: &[u8], key: FolderKey, file: &File) -> Result<SeenFolder, ColdEnd> {
+        let (base, at, way) = self.place(Self::folder_of(path));
+        let state = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
+        let without_nowait = self.file_system(&state, file);
+        let seen = |siblings| SeenFolder { siblings, without_nowait };
+        let (store, facts) = (self.root.store(), &self.root.store().facts);
+        if let Some(siblings) = facts.find(&state) {
+            store.busy_folders.note(key, seen(siblings), self.now_ms);
+            return Ok(seen(siblings));
         }
-        if !FolderFacts::is_learnable(&seen, epoch_ms()) {
-            return Ok(SiblingSet::ANY);
+        if !FolderFacts::is_learnable(&state, epoch_ms()) {
+            return Ok(seen(SiblingSet::ANY));
         }
         if self.cache == CacheOnly::Yes {
             return Err(ColdEnd::WouldBlock);
         }
-        match open(base, &at, OpenPurpose::ReadingFolder, way, self.cache) {
-            Ok(folder) => Ok(facts.learn(folder.as_fd(), &seen)),
-            Err(_) => Ok(facts.give_up(&seen)),
-        }
+        Ok(seen(match open(base, &at, OpenPurpose::ReadingFolder, way, self.cache) {
+            Ok(folder) => facts.learn(folder.as_fd(), &state),
+            Err(_) => facts.give_up(&state),
+        }))
+    }
+
+    /// The file system of a folder's files, if it refuses `RWF_NOWAIT`. A file of another file
+    /// system may be mounted in the folder of a closed root. There the waits of its reads count for
+    /// the folder's file system, so that file system must be one whose reads are timed. The number
+    /// of an unmounted file system may belong to another one, so the absence of a disk is checked.
+    fn file_system(&self, folder: &FileValidator, file: &File) -> Option<WithoutNowait> {
+        let known = WithoutNowait::of_device(folder.device)?;
+        let is_closed = matches!(self.root, ColdRoot::Path { .. });
+        let is_told = known.is_without_disk() && (is_closed || !is_without_disk(file.as_fd()));
+        (!is_told).then_some(known)
     }
 
     /// The arguments of an open for `path`, which begins with a slash or is empty for the root.
@@ -275,19 +298,15 @@ impl ColdLookup<'_> {
         }
     }
 
-    /// Reads the file at `path`, which begins with a slash.
-    fn read(&self, path: &[u8]) -> Result<ColdFile, ColdEnd> {
-        self.read_opened(&self.open(path)?)
-    }
-
     /// Opens the file at `path`, which begins with a slash.
     fn open(&self, path: &[u8]) -> Result<File, ColdEnd> {
         let (base, at, way) = self.place(path);
         open(base, &at, OpenPurpose::Reading, way, self.cache).map(File::from).map_err(ended)
     }
 
-    fn read_opened(&self, file: &File) -> Result<ColdFile, ColdEnd> {
-        if let Some(short) = self.read_short(file)? {
+    /// Reads an open file, of a file system `without_nowait` if that is known.
+    fn read_opened(&self, file: &File, without_nowait: Option<WithoutNowait>) -> Result<ColdFile, ColdEnd> {
+        if let Some(short) = self.read_short(file, without_nowait)? {
             return Ok(short);
         }
         for _ in 0..LOOKS_MAX {
@@ -305,18 +324,19 @@ impl ColdLookup<'_> {
         Err(ColdEnd::Regular)
     }
 
-    /// Reads a short file that has not changed lately; `None` if only [`read`](Self::read) can read
-    /// the file.
-    fn read_short(&self, file: &File) -> Result<Option<ColdFile>, ColdEnd> {
+    /// Reads a short file that has not changed lately; `None` if the file is longer or has changed.
+    fn read_short(
+        &self,
+        file: &File,
+        without_nowait: Option<WithoutNowait>,
+    ) -> Result<Option<ColdFile>, ColdEnd> {
         let read_ms = epoch_ms();
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < BUFFER_BYTES {
                 buffer.resize(BUFFER_BYTES, 0);
             }
-            let read = match self.cache {
-                CacheOnly::Yes => read_nowait(file.as_fd(), &mut buffer[..BUFFER_BYTES], 0),
-                CacheOnly::No => read_waiting(file.as_fd(), &mut buffer[..BUFFER_BYTES], 0),
-            };
+            let room = &mut buffer[..BUFFER_BYTES];
+            let read = read_from(file.as_fd(), room, 0, (self.cache, without_nowait));
             let length = match read {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock && self.cache == CacheOnly::Yes => {
