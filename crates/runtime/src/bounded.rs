@@ -74,7 +74,11 @@ impl Color {
     pub(crate) fn for_one_if_concurrent(&self) -> Option<Self> {
         let affinity = self.affinity_if_concurrent()?;
         let core = self.shared.place(affinity);
-        Some(Self::new(core, ColorMeta::new(affinity.clone()), self.shared.clone()))
+        let mut meta = ColorMeta::new(affinity.clone());
+        if self.queue.meta.is_kept_in_background() {
+            meta = meta.always_in_background();
+        }
+        Some(Self::new(core, meta, self.shared.clone()))
     }
 
     /// Where events posted here may live, if the color is concurrent.

@@ -44,9 +44,19 @@ pub(crate) struct ColorMeta {
     /// The first event has a permit of its handler's concurrency limit. Read and written by the
     /// holder of the token.
     pub(crate) has_permit: AtomicBool,
-    /// A [`Staying`]. Written by the holder of the token.
-    staying: AtomicU8,
+    /// A [`Staying`] in the lowest bits, [`IN_BACKGROUND`] and [`ALWAYS_IN_BACKGROUND`]. Written by
+    /// the holder of the token.
+    marks: AtomicU8,
 }
+
+/// The bits of a [`Staying`].
+const STAYING_BITS: u8 = 0b11;
+
+/// The task of the color waits in the background.
+const IN_BACKGROUND: u8 = 0b100;
+
+/// The color was made for the background.
+const ALWAYS_IN_BACKGROUND: u8 = 0b1000;
 
 /// Whether the color of a task stays on its core for now, although its affinity lets it move.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,27 +91,78 @@ impl ColorMeta {
             batch_waits: AtomicBool::new(false),
             length: AtomicU8::new(0),
             has_permit: AtomicBool::new(false),
-            staying: AtomicU8::new(Staying::Unbound as u8),
+            marks: AtomicU8::new(Staying::Unbound as u8),
         }
     }
 
     /// For the color of a task that stays on its core, except in some waits.
     pub(crate) fn staying(mut self) -> Self {
-        *self.staying.get_mut() = Staying::Stays as u8;
+        *self.marks.get_mut() |= Staying::Stays as u8;
         self
     }
 
     /// Whether the color's task stays on its core, except in some waits.
     pub(crate) fn stays(&self) -> bool {
-        self.staying.load(Ordering::Relaxed) != Staying::Unbound as u8
+        self.staying_bits() != Staying::Unbound as u8
     }
 
     /// The task of the color begins or ends a wait in which the color may move. No effect on other
     /// colors.
     pub(crate) fn set_staying(&self, staying: Staying) {
         if self.stays() {
-            self.staying.store(staying as u8, Ordering::Relaxed);
+            self.set_marks(STAYING_BITS, staying as u8);
         }
+    }
+
+    #[inline]
+    fn staying_bits(&self) -> u8 {
+        self.marks.load(Ordering::Relaxed) & STAYING_BITS
+    }
+
+    /// Replaces some bits of the marks. Only the holder of the token writes, so no change is lost.
+    fn set_marks(&self, bits: u8, marks: u8) {
+        let others = self.marks.load(Ordering::Relaxed) & !bits;
+        self.marks.store(others | marks, Ordering::Relaxed);
+    }
+
+    /// For a color that is always in the background.
+    pub(crate) fn always_in_background(mut self) -> Self {
+        self.keep_in_background();
+        self
+    }
+
+    /// The color is in the background from now on.
+    pub(crate) fn keep_in_background(&mut self) {
+        *self.marks.get_mut() |= ALWAYS_IN_BACKGROUND;
+    }
+
+    /// Whether the color was made for the background.
+    pub(crate) fn is_kept_in_background(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) & ALWAYS_IN_BACKGROUND != 0
+    }
+
+    /// For the color of a task that begins in the background.
+    pub(crate) fn begins_in_background(mut self) -> Self {
+        *self.marks.get_mut() |= IN_BACKGROUND;
+        self
+    }
+
+    /// The task of the color enters or leaves the background.
+    pub(crate) fn set_background(&self, background: bool) {
+        self.set_marks(IN_BACKGROUND, if background { IN_BACKGROUND } else { 0 });
+    }
+
+    /// Whether the color waits behind the others of its core, because of its length or because it
+    /// is in the background.
+    #[inline]
+    pub(crate) fn waits_behind(&self) -> bool {
+        self.length().is_long() || self.is_background()
+    }
+
+    /// Whether the color is in the background.
+    #[inline]
+    pub(crate) fn is_background(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) & (IN_BACKGROUND | ALWAYS_IN_BACKGROUND) != 0
     }
 
     pub(crate) fn set_affinity(&mut self, new: impl FnOnce(&Affinity) -> Affinity) {
@@ -116,7 +177,7 @@ impl ColorMeta {
 
     /// Whether a thief may take the color at all.
     pub(crate) fn may_move(&self) -> bool {
-        if self.staying.load(Ordering::Relaxed) == Staying::Stays as u8 {
+        if self.staying_bits() == Staying::Stays as u8 {
             return false;
         }
         match self.affinity.inner() {

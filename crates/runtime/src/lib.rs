@@ -50,6 +50,7 @@
 mod acquisition;
 mod affinity;
 mod anchor;
+mod background;
 mod batch_wait;
 mod blocking;
 mod blocking_pool;
@@ -126,6 +127,7 @@ mod when;
 #[cfg(test)]
 mod tests;
 
+pub use background::background;
 pub use blocking::blocking;
 pub use budget::consume_budget;
 pub use builder::{Builder, Pinning};

@@ -45,7 +45,10 @@ impl Core {
         let mut lifo_slot_rule = self.run.lifo_slot_rule.get();
         let woken = lifo_slot_rule.woken();
         self.run.lifo_slot_rule.set(lifo_slot_rule);
+        let is_background = token.as_ref().is_some_and(|token| token.color().meta.is_background());
         match woken {
+            // A color in the background waits behind the queued colors.
+            WakeDestination::LifoSlot if is_background => self.run.lifo_slot_rule.set(LifoSlotRule::Closed),
             WakeDestination::LifoSlot => token.take().into_iter().for_each(|token| self.keep(token)),
             WakeDestination::Queue => {}
             WakeDestination::QueueWithLifoSlot => self.queue_lifo_slot(),

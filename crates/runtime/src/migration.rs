@@ -40,7 +40,7 @@ impl Cores for RuntimeShared {
         ready.post(name, entries);
         let (of, now_ns) = match self.settings.divides {
             true => (self.handlers.class(color.meta.handler()), self.clock.now_ns()),
-            false => (ClassIndex::by_length(color.meta.length().is_long()), 0),
+            false => (ClassIndex::by_length(color.meta.waits_behind()), 0),
         };
         let noted = ready.next_slot();
         color.meta.slot.store(noted.0, Ordering::Relaxed);

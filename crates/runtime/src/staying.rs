@@ -32,9 +32,24 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_staying_with(core, future, |meta| meta)
+    }
+
+    /// As [`spawn_staying`](Self::spawn_staying), on a color with the state that `change` returns.
+    #[track_caller]
+    pub(crate) fn spawn_staying_with<F>(
+        &self,
+        core: CoreIndex,
+        future: F,
+        change: impl FnOnce(ColorMeta) -> ColorMeta,
+    ) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         self.check_core(core);
         let handler = self.shared.kind_of::<F>();
-        let meta = ColorMeta::of_task(Affinity::default(), handler).staying();
+        let meta = change(ColorMeta::of_task(Affinity::default(), handler).staying());
         self.spawn_with_color(core, meta, handler, future)
     }
 }
@@ -67,7 +82,7 @@ impl<F: Future + Unpin> Future for Movable<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let polled = Pin::new(&mut self.0).poll(context);
         let staying = if polled.is_ready() { Staying::Stays } else { Staying::MayMove };
-        current(|core| core.run.staying.set(Some(staying)));
+        current(|core| core.run.marks.staying.set(Some(staying)));
         polled
     }
 }

@@ -98,9 +98,14 @@ pub(crate) fn start(
         None => {
             let stream = ClientStream::plain(stream);
             let start = ConnectionStart::default();
-            spawn(handle, core, visit, |place| request_loop::serve(stream, place, admission, start));
+            let place = ConnectionPermit::take(visit);
+            drop(handle.spawn_staying(core, request_loop::serve(stream, place, admission, start)));
         }
-        Some(tls) => spawn(handle, core, visit, |place| handshake::serve(stream, place, tls, addr)),
+        Some(tls) => {
+            let place = ConnectionPermit::take(visit);
+            let serve = handshake::serve(stream, place, tls, addr);
+            drop(handle.spawn_staying_in_background(core, serve));
+        }
     }
     Ok(())
 }
@@ -125,16 +130,6 @@ fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
         let Ok(Some(peer)) = vermeil_io::peer_addr(socket.as_fd()) else { return Ok(None) };
         local.server.visit(peer.ip(), max).map(Some).ok_or(ClientIsFull)
     })
-}
-
-fn spawn<F: Future<Output = ()> + Send + 'static>(
-    handle: &Handle,
-    core: CoreIndex,
-    visit: Option<Visit>,
-    serve: impl FnOnce(ConnectionPermit) -> F,
-) {
-    let place = ConnectionPermit::take(visit);
-    drop(handle.spawn_staying(core, serve(place)));
 }
 
 fn count(core: usize, stream: &TcpStream, how: Accepted) {

@@ -44,6 +44,12 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         Self { handler, color }
     }
 
+    /// Steps that wait behind the other colors of their core.
+    pub fn in_background(mut self) -> Self {
+        self.color = self.color.background();
+        self
+    }
+
     /// Runs one step on any core.
     pub async fn run(&self, step: S) -> Result<R, WorkEnded> {
         let (to, result) = oneshot::channel();

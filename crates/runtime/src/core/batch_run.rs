@@ -13,7 +13,11 @@ use crate::{
 use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering};
 use vermeil_io::StackMark;
 use vermeil_queue::{BatchCounts, BatchRun, Label};
-use vermeil_sched::{CoreIndex, HandlerIndex, Learner, LifoSlotRule, RunAfter, RunSample, Stealing};
+use vermeil_sched::{CoreIndex, HandlerIndex, Learner, LifoSlotRule, RunAfter, RunSample, Stealing, TURN_NS};
+
+/// The time since the core's last look at its sockets after which a color in the background ends
+/// the turn, because input for other colors may have come. A look costs some microseconds.
+const BACKGROUND_TURN_NS: u64 = 50_000;
 
 /// The measurement of an activation.
 #[derive(Clone, Copy)]
@@ -87,9 +91,10 @@ impl Core {
             self.run.yields.set(false);
             let (worth_ns, queued) = (token.color().worth_ns(), token.color().len());
             let at_once = self.shared.settings.stealing.batch(batch - all, worth_ns, queued);
+            let turn_ns = if token.color().meta.is_background() { BACKGROUND_TURN_NS } else { TURN_NS };
             let (ran, next) = self.run_batch(token, at_once, until_ns);
             self.times.charge();
-            if self.clock.is_turn_over() {
+            if self.clock.is_turn_over(turn_ns) {
                 self.run.expired.set(true);
             }
             add(&mine.counters.activations, 1);
@@ -167,8 +172,10 @@ impl Core {
     /// have left.
     fn extends_batch(&self, token: &RuntimeToken, since_ns: &mut Option<u64>) -> bool {
         let shared = &*self.shared;
-        // If classes divide the time, or if a task yields, the other colors run.
-        if shared.settings.stealing != Stealing::Learned || shared.settings.divides || self.run.yields.get() {
+        // If classes divide the time, if a task yields, or after a color in the background, the
+        // other colors run.
+        let gives_way = self.run.yields.get() || token.color().meta.is_background();
+        if shared.settings.stealing != Stealing::Learned || shared.settings.divides || gives_way {
             return false;
         }
         let handler = token.color().meta.handler();
@@ -272,8 +279,9 @@ impl Core {
         // long as the last.
         let expected_ns = if stealing { color.worth_ns() } else { self.times.took_ns.get() };
         let sampled = (learns || noting.is_on()) && self.measures.learner.borrow_mut().times(expected_ns);
-        // A long color is timed until an event is short again, because its class depends on that.
-        let is_told = learns && (came_from.is_some() || color.meta.length().is_long());
+        // A long color is timed until an event is short again, because its class depends on that. A
+        // color in the background is timed, because the others then run for as long.
+        let is_told = learns && (came_from.is_some() || color.meta.waits_behind());
         let events = sampled || noting.is_complete() || is_told || tries;
         Timing { events, expected_ns }
     }

@@ -83,10 +83,10 @@ impl ClockReadings {
         self.measured_ns.get()
     }
 
-    /// Whether the last measurement was more than a turn after the last look.
+    /// Whether the last measurement was more than `turn_ns` after the last look.
     #[inline]
-    pub(super) fn is_turn_over(&self) -> bool {
-        self.measured_ns.get().saturating_sub(self.looked_ns.get()) > TURN_NS
+    pub(super) fn is_turn_over(&self, turn_ns: u64) -> bool {
+        self.measured_ns.get().saturating_sub(self.looked_ns.get()) > turn_ns
     }
 
     /// Whether the last look is more than a turn ago.

@@ -25,8 +25,8 @@ pub(crate) struct RunState {
     pub(crate) runs_fixed_color: Cell<bool>,
     /// How often such colors run.
     pub(crate) fixed_pace: Cell<FixedPace>,
-    /// The running task has begun or ended a wait in which its color may move.
-    pub(crate) staying: Cell<Option<Staying>>,
+    /// The state of the color after the running event, as far as its task has changed it.
+    pub(crate) marks: TaskMarks,
     /// The running event waits for a socket of another core, so its time says nothing about its
     /// cost.
     asks_for_socket: Cell<bool>,
@@ -46,6 +46,15 @@ pub(crate) struct RunState {
     pub(super) expired: Cell<bool>,
     /// A task of the running color lets other colors run before the task continues.
     pub(super) yields: Cell<bool>,
+}
+
+/// Changes of a color's state by its task during an event, made after the event.
+#[derive(Default)]
+pub(crate) struct TaskMarks {
+    /// The task has begun or ended a wait in which its color may move.
+    pub(crate) staying: Cell<Option<Staying>>,
+    /// The task has entered or left the background.
+    pub(crate) background: Cell<Option<bool>>,
 }
 
 impl RunState {
@@ -79,8 +88,11 @@ impl RunState {
     /// An event of `color` has ended.
     #[inline]
     pub(super) fn end_event(&self, color: &RuntimeHead) {
-        if let Some(staying) = self.staying.take() {
+        if let Some(staying) = self.marks.staying.take() {
             color.meta.set_staying(staying);
+        }
+        if let Some(background) = self.marks.background.take() {
+            color.meta.set_background(background);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The runtime on real threads: colors, handlers, tasks, timers, sockets, stopping.
 
 mod acquisition;
+mod background;
 mod budget;
 mod capacity;
 mod concurrency_limit;

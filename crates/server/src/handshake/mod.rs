@@ -20,7 +20,7 @@ use crate::request_loop::{self, ConnectionStart};
 use announced::BegunConnection;
 use bytes::Bytes;
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
-use vermeil::{More, Sleep, TcpStream, blocking, now_ms};
+use vermeil::{More, Sleep, TcpStream, background, blocking, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::ListenAddr;
 use vermeil_connection::client_stream::{ClientStream, keep_spare, take_cipher, take_spare};
@@ -46,7 +46,9 @@ pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, tls: Arc<S
     };
     let BegunConnection { stream, mut place, received, origin } = begun;
     // In memory of its own, which is given back before the first request.
-    match Box::pin(Handshake::new(&stream, &place, &tls, at).run(received)).await {
+    // Until here the task is in the background, because a flood of handshakes must not delay the
+    // clients that are served.
+    match background(Box::pin(Handshake::new(&stream, &place, &tls, at).run(received))).await {
         Ok(ShakenHands { session, trust, early }) => {
             drop(tls);
             let stream = ClientStream::secure(stream, session, trust);

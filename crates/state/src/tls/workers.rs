@@ -46,7 +46,7 @@ impl Drop for Waiting<'_> {
 impl HandshakeWorkers {
     pub(super) fn new(handle: &Handle) -> Self {
         let run = |step: HandshakeStep| step.greeting.answer(&step.config);
-        let work = AnyCoreWork::new(handle, "TLS handshake", EXPECTED, run);
+        let work = AnyCoreWork::new(handle, "TLS handshake", EXPECTED, run).in_background();
         Self { work, waiting: AtomicUsize::new(0) }
     }
 
