@@ -112,7 +112,8 @@ fn task_leaves_the_background_when_the_future_is_dropped() {
     let runtime = one_core(Policy::Adaptive);
     let task = runtime.handle().spawn(async {
         let mut waits = Box::pin(background(pending::<()>()));
-        poll_fn(|context| Poll::Ready(assert!(waits.as_mut().poll(context).is_pending()))).await;
+        let is_pending = poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await;
+        assert!(is_pending);
         yield_now().await;
         drop(waits);
         events_while_yielding().await
