@@ -41,7 +41,7 @@ const CONNECTIONS: usize = 64;
 /// The time for a visit to each folder: a slow machine takes 20 s.
 const VISITS_MAX: Duration = Duration::from_secs(120);
 /// Time under load of the run that counts system calls: some ten thousand requests.
-pub(crate) const COUNTED: Duration = Duration::from_secs(1);
+const COUNTED: Duration = Duration::from_secs(1);
 
 /// Runs the bench.
 ///
@@ -130,9 +130,7 @@ fn sample(
     visited.run(&requests, options.duration)?;
     let (outcome, cpu_us) = visited.measured(&requests, options.duration)?;
     let memory_mb = memory_of_group(process.group())? as f64 / 1e6;
-    let calls = system_calls(&processes_of_group(process.group())?, || {
-        Ok(visited.run(&requests, options.duration.min(COUNTED))?.requests)
-    })?;
+    let calls = visited.calls(&requests, options.duration)?;
     let program = work.name;
     let mut push = |metric, unit, value| {
         let key = PointKey { program: program.into(), variant: server.name().into(), metric, unit };
@@ -154,14 +152,14 @@ fn sample(
 }
 
 /// A server that wrk asks for the pages of a site.
-struct VisitedServer<'a> {
-    process: PeerProcess,
+pub(crate) struct VisitedServer<'a> {
+    pub(crate) process: PeerProcess,
     /// The folder for wrk's script.
-    state: PathBuf,
-    address: SocketAddr,
-    client_cpu: usize,
-    target: ProbeTarget,
-    stop: &'a StopFlag,
+    pub(crate) state: PathBuf,
+    pub(crate) address: SocketAddr,
+    pub(crate) client_cpu: usize,
+    pub(crate) target: ProbeTarget,
+    pub(crate) stop: &'a StopFlag,
 }
 
 impl VisitedServer<'_> {
@@ -169,7 +167,7 @@ impl VisitedServer<'_> {
     ///
     /// # Errors
     /// As [`Wrk::run`], and when the server does not answer each request with 200.
-    fn run(&self, requests: &str, duration: Duration) -> BenchResult<WrkOutcome> {
+    pub(crate) fn run(&self, requests: &str, duration: Duration) -> BenchResult<WrkOutcome> {
         let wrk = Wrk::with_requests(&self.state, self.client_cpu, requests)?;
         let load = WrkLoad { connections: CONNECTIONS, duration };
         let outcome = wrk.run(&BenchNetwork::Loopback, self.address, &self.target, load, self.stop)?;
@@ -180,21 +178,25 @@ impl VisitedServer<'_> {
     }
 
     /// The same. Also returns the server's cpu time for a request, in microseconds.
-    fn measured(&self, requests: &str, duration: Duration) -> BenchResult<(WrkOutcome, f64)> {
+    pub(crate) fn measured(&self, requests: &str, duration: Duration) -> BenchResult<(WrkOutcome, f64)> {
         let before = CpuTime::of_group(self.process.group())?;
         let outcome = self.run(requests, duration)?;
         let spent = CpuTime::of_group(self.process.group())? - before;
         Ok((outcome, spent.run.as_secs_f64() * 1e6 / outcome.requests as f64))
+    }
+
+    /// The number of system calls of a request, in a run of its own that takes at most `duration`.
+    pub(crate) fn calls(&self, requests: &str, duration: Duration) -> BenchResult<Option<f64>> {
+        system_calls(&processes_of_group(self.process.group())?, || {
+            Ok(self.run(requests, duration.min(COUNTED))?.requests)
+        })
     }
 }
 
 /// The number of system calls per request of `processes` during `run`, which returns the number of
 /// requests, from the kernel's tracepoint `raw_syscalls:sys_enter`. `None` if perf is not installed
 /// or may not count.
-pub(crate) fn system_calls(
-    processes: &[u32],
-    run: impl FnOnce() -> BenchResult<u64>,
-) -> BenchResult<Option<f64>> {
+fn system_calls(processes: &[u32], run: impl FnOnce() -> BenchResult<u64>) -> BenchResult<Option<f64>> {
     let list = processes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let mut command = Command::new("perf");
     command.args(["stat", "--field-separator", ",", "--event", "raw_syscalls:sys_enter", "--pid", &list]);

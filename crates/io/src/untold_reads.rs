@@ -132,11 +132,6 @@ impl WithoutNowait {
         KNOWN[usize::from(self.0)].credit_ns.load(Ordering::Relaxed) == CREDIT_NS_WITHOUT_DISK
     }
 
-    /// Whether a core may read files of this file system.
-    pub fn has_credit(self) -> bool {
-        KNOWN[usize::from(self.0)].has_credit()
-    }
-
     /// Performs `read` on a core.
     ///
     /// # Errors

@@ -76,7 +76,7 @@ impl Color {
         let core = self.shared.place(affinity);
         let mut meta = ColorMeta::new(affinity.clone());
         if self.queue.meta.is_kept_in_background() {
-            meta = meta.always_in_background();
+            meta.keep_in_background();
         }
         Some(Self::new(core, meta, self.shared.clone()))
     }

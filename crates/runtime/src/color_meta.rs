@@ -125,12 +125,6 @@ impl ColorMeta {
         self.marks.store(others | marks, Ordering::Relaxed);
     }
 
-    /// For a color that is always in the background.
-    pub(crate) fn always_in_background(mut self) -> Self {
-        self.keep_in_background();
-        self
-    }
-
     /// The color is in the background from now on.
     pub(crate) fn keep_in_background(&mut self) {
         *self.marks.get_mut() |= ALWAYS_IN_BACKGROUND;

@@ -94,15 +94,14 @@ pub(crate) fn start(
     };
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
+    let place = ConnectionPermit::take(visit);
     match tls {
         None => {
             let stream = ClientStream::plain(stream);
             let start = ConnectionStart::default();
-            let place = ConnectionPermit::take(visit);
             drop(handle.spawn_staying(core, request_loop::serve(stream, place, admission, start)));
         }
         Some(tls) => {
-            let place = ConnectionPermit::take(visit);
             let serve = handshake::serve(stream, place, tls, addr);
             drop(handle.spawn_staying_in_background(core, serve));
         }

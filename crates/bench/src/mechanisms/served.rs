@@ -10,7 +10,6 @@ use vermeil_ablation::{Mechanism, VARIABLE};
 
 use super::{keep, switched_off, variant};
 use crate::machine::BenchCpus;
-use crate::measure::{CpuTime, processes_of_group};
 use crate::network::{BenchNetwork, Spread};
 use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
@@ -21,10 +20,9 @@ use crate::probe::ProbeTarget;
 use crate::site::BenchSite;
 use crate::size::BenchSize;
 use crate::stop::StopFlag;
+use crate::tail::VisitedServer;
 use crate::tail::servers::{self, TailServer};
 use crate::tail::site::{TailSite, TailTree, TailWork};
-use crate::tail::{COUNTED, system_calls};
-use crate::wrk::{Wrk, WrkLoad};
 use crate::{BenchError, BenchResult};
 
 /// The metric of the server's cpu time per request.
@@ -38,8 +36,6 @@ pub(super) const CALLS: &str = "calls";
 /// The only mechanism of the smoke size.
 pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::CompletionCoalescing;
 
-/// Connections of every run, the same number as in the benches of servers.
-const CONNECTIONS: usize = 64;
 /// The children of PHP's pool.
 const CHILDREN: usize = 4;
 /// The parts of `bench tail` in which the files are asked for.
@@ -195,25 +191,19 @@ impl ServedPairs<'_> {
         command.env(VARIABLE, switched_off(without));
         let process = PeerProcess::start("vermeil", command, server.state)?;
         process.wait_until_listening(network, address)?;
-        let wrk = Wrk::with_requests(server.state, self.cpus.client, &server.requests)?;
-        let run = |duration| {
-            let load = WrkLoad { connections: CONNECTIONS, duration };
-            let outcome = wrk.run(network, address, &server.target, load, self.stop)?;
-            match outcome.problem(200) {
-                Some(problem) => Err(process.failure(&format!("under load: {problem}"))),
-                None => Ok(outcome),
-            }
+        let visited = VisitedServer {
+            process,
+            state: server.state.to_owned(),
+            address,
+            client_cpu: self.cpus.client,
+            target: server.target.clone(),
+            stop: self.stop,
         };
+        let (requests, duration) = (&server.requests, self.options.duration);
         // Fills the caches.
-        run(self.options.duration)?;
-        let before = CpuTime::of_group(process.group())?;
-        let outcome = run(self.options.duration)?;
-        let spent = CpuTime::of_group(process.group())? - before;
-        let (cpu_us, per_second) =
-            (spent.run.as_secs_f64() * 1e6 / outcome.requests as f64, outcome.per_second());
-        let calls = system_calls(&processes_of_group(process.group())?, || {
-            Ok(run(self.options.duration.min(COUNTED))?.requests)
-        })?;
+        visited.run(requests, duration)?;
+        let (outcome, cpu_us) = visited.measured(requests, duration)?;
+        let (calls, per_second) = (visited.calls(requests, duration)?, outcome.per_second());
         let mut numbers =
             vec![(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];
         numbers.extend(calls.map(|calls| (CALLS, "calls", calls)));
@@ -224,6 +214,6 @@ impl ServedPairs<'_> {
             server.work,
             variant(without)
         );
-        process.stop()
+        visited.process.stop()
     }
 }

@@ -193,16 +193,10 @@ impl ColdLookup<'_> {
         if self.root.options().programs.include(path) {
             return Err(ColdEnd::Regular);
         }
-        let key = self.folder_key(path);
-        let store = self.root.store();
-        let busy = store.busy_folders.find(key, self.now_ms, store.options.recheck_ms);
         let opened = self.open(path)?;
         // Before the read, because the first look into a folder may have to wait, and then this
         // look-up begins again on another thread.
-        let folder = match busy {
-            Some(seen) => seen,
-            None => self.look_at_folder(path, key, &opened)?,
-        };
+        let folder = self.folder(path, &opened)?;
         let original = self.read_opened(&opened, folder.without_nowait)?;
         let mut siblings = Vec::new();
         for (coding, suffix) in folder.siblings.to_look_for() {
@@ -249,6 +243,15 @@ impl ColdLookup<'_> {
         match self.root {
             ColdRoot::Open { site, .. } => store.busy_folders.key((site.id, folder)),
             ColdRoot::Path { path: root, .. } => store.busy_folders.key((root.as_os_str(), folder)),
+        }
+    }
+
+    /// The folder of the file at `path`, which is open.
+    fn folder(&self, path: &[u8], file: &File) -> Result<SeenFolder, ColdEnd> {
+        let (key, store) = (self.folder_key(path), self.root.store());
+        match store.busy_folders.find(key, self.now_ms, store.options.recheck_ms) {
+            Some(seen) => Ok(seen),
+            None => self.look_at_folder(path, key, file),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Colors in the background: they wait behind the others, and do not starve.
+//! Colors in the background wait behind the others, and do not starve.
 
 use super::{PATIENCE, eventually};
 use crate::{Color, CoreIndex, Handle, Policy, Runtime, background, yield_now};
@@ -123,7 +123,7 @@ fn task_leaves_the_background_when_the_future_is_dropped() {
 }
 
 #[test]
-fn task_that_begins_in_the_background_leaves_it() {
+fn task_that_begins_in_the_background_leaves_the_background() {
     let runtime = one_core(Policy::Adaptive);
     let handle = runtime.handle();
     let begins = handle.spawn_staying_in_background(CoreIndex(0), events_while_yielding());
