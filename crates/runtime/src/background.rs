@@ -57,8 +57,8 @@ fn set_background(background: bool) {
 }
 
 impl Handle {
-    /// As [`spawn_staying`](Self::spawn_staying). The color begins in the background, and leaves the
-    /// background when a wait in [`background`] ends.
+    /// As [`spawn_staying`](Self::spawn_staying). The color begins in the background, and leaves
+    /// the background when a wait in [`background`] ends.
     ///
     /// # Panics
     /// If `core` does not exist.
