@@ -37,6 +37,7 @@ const NEEDS: [Need; 27] = [
         reason: "network namespaces of bench serve and of load agents",
     },
     Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },
+    Need { program: "chrt", package: "util-linux", reason: "priorities of the loads of bench tls" },
     Need { program: "nsenter", package: "util-linux", reason: "starts servers in a namespace" },
     Need { program: "curl", package: "curl", reason: "end-to-end tests with a client we did not write" },
     Need { program: "h2load", package: "nghttp2-client", reason: "loads axum on the runtime over HTTP/2" },

@@ -250,7 +250,11 @@ impl Core {
                     turn.polled();
                 }
                 TurnStep::Search => {
-                    self.search();
+                    if self.search() && self.has_unsubmitted() {
+                        // The stolen color may run for long.
+                        self.look();
+                        turn.polled();
+                    }
                     turn.searched();
                 }
                 TurnStep::Park => {
@@ -320,10 +324,15 @@ impl Core {
     }
 
     /// Polls I/O and timers without waiting.
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         add(&self.mine().counters.io.polls, 1);
         self.mine().load_cell.idle();
         self.io(Some(Duration::ZERO));
+    }
+
+    /// Whether the core has sent something that the kernel gets at the next look.
+    pub(crate) fn has_unsubmitted(&self) -> bool {
+        self.io.driver.borrow().has_unsubmitted()
     }
 
     fn io(&self, timeout: Option<Duration>) {

@@ -56,6 +56,9 @@ impl Core {
         if !shared.settings.stealing.spins(self.idle.failed_searches.get()) {
             return false;
         }
+        if self.has_unsubmitted() {
+            self.look();
+        }
         mine.load_cell.idle();
         let until_ns = shared.clock.now_ns() + SPIN_NS;
         while shared.clock.now_ns() < until_ns && !shared.end.is_stopping() {

@@ -206,6 +206,15 @@ impl<T> Ready<T> {
         }
     }
 
+    /// Whether [`pop_with`](Self::pop_with) would take a [long](ClassIndex::LONG) color. Never if
+    /// time is divided.
+    pub fn is_long_next(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
+        match &mut self.queue {
+            ReadyKind::Colors(colors) => colors.is_long_next(now_ns),
+            ReadyKind::Events(_) => false,
+        }
+    }
+
     /// Charges `ns` of run time for the color that the owner took last.
     pub fn charge(&mut self, ns: u64) {
         if let ReadyKind::Colors(colors) = &mut self.queue {

@@ -2,16 +2,16 @@
 //!
 //! Requests arrive at a steady rate, independently of answers, so a request that waits behind a
 //! handshake counts with its whole wait. The loads share the cpus with the server. The measured
-//! clients have a higher priority than the server, and the others a lower one, so the times are
-//! those of the server and not of the clients.
+//! clients run at once, and the others in the time that is left ([`ClientPriority`]), so the times
+//! are those of the server and not of the clients.
 
 use std::process::Command;
 
 use vermeil_load::report::Record;
 
 use super::cost::FILES;
-use super::flood::{FLOOD_CLIENTS, FLOOD_NICE, HandshakeFlood};
-use super::injector::{load_on, url};
+use super::flood::{FLOOD_CLIENTS, HandshakeFlood};
+use super::injector::{ClientPriority, load_with, url};
 use super::keys::KeyKind;
 use super::servers::{StartedServer, TlsServer};
 use super::{TlsBench, push, wrong_load};
@@ -25,8 +25,6 @@ use crate::points::Points;
 pub(super) const REQUESTS_PER_S: u32 = 2_000;
 /// Handshakes a second: the rate of the project's goal.
 pub(super) const HANDSHAKES_PER_S: u32 = 200;
-/// Niceness of the measured clients.
-const MEASURED_NICE: i32 = -10;
 /// Rounds of the runs' length, because a percentile needs more samples than a mean.
 const LENGTHS: u32 = 3;
 /// The same in the smoke size: enough requests for a percentile.
@@ -144,7 +142,7 @@ fn checked(server: TlsServer, record: Record) -> BenchResult<Record> {
 fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
     let lengths = if bench.is_full() { LENGTHS } else { LENGTHS_SMOKE };
     let lasts_ms = (bench.options.duration * lengths).as_millis();
-    let mut command = load_on(bench, bench.cpus.client, MEASURED_NICE);
+    let mut command = load_with(bench, bench.cpus.client, ClientPriority::Measured);
     command.args(["-c", &bench.connections().to_string(), "--rate", &REQUESTS_PER_S.to_string()]);
     command.args(["--warm-up", &format!("{}ms", lasts_ms / 4), "-d", &format!("{lasts_ms}ms")]);
     command.arg(url(started.address, FILES[0].0));
@@ -153,7 +151,7 @@ fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
 
 /// Clients that make full handshakes at a steady rate.
 fn handshakes(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
-    let mut command = load_on(bench, bench.cpus.server, FLOOD_NICE);
+    let mut command = load_with(bench, bench.cpus.server, ClientPriority::Leftover);
     command.args(["--no-keepalive", "--rate", &format!("constant:{HANDSHAKES_PER_S}"), "-d", "10m"]);
     command.arg(url(started.address, FILES[0].0));
     command

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::injector::ClientPriority;
 use crate::{BenchError, BenchResult};
 
 /// Clients of a flood.
@@ -22,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The length of the header of a record (RFC 8446, section 5.1).
 const HEADER_BYTES: usize = 5;
-
-/// Niceness of the clients: they use the time that server and measured clients leave.
-pub(super) const FLOOD_NICE: i32 = 19;
 
 /// A running flood, stopped when dropped.
 pub(super) struct HandshakeFlood {
@@ -52,12 +50,17 @@ impl HandshakeFlood {
     pub(super) fn begin(server: SocketAddr, clients: usize) -> BenchResult<Self> {
         let hello: Arc<[u8]> = client_hello()?.into();
         let stop = Arc::new(AtomicBool::new(false));
-        let clients = (0..clients)
-            .map(|_| {
-                let (hello, stop) = (hello.clone(), stop.clone());
+        let stops = stop.clone();
+        // The clients inherit the priority of the thread that starts them.
+        let starts = thread::spawn(move || {
+            use_leftover_time()?;
+            let client = |_| {
+                let (hello, stop) = (hello.clone(), stops.clone());
                 thread::spawn(move || flood(server, &hello, &stop))
-            })
-            .collect();
+            };
+            Ok((0..clients).map(client).collect())
+        });
+        let clients = starts.join().expect("the start of the flood does not panic")?;
         Ok(Self { began: Instant::now(), stop, clients })
     }
 
@@ -80,10 +83,18 @@ impl Drop for HandshakeFlood {
     }
 }
 
+/// Gives the calling thread the [priority](ClientPriority::Leftover) of the flood.
+fn use_leftover_time() -> BenchResult<()> {
+    let [class, priority] = ClientPriority::Leftover.arguments();
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let mut command = Command::new("chrt");
+    command.args([class, "--pid", priority, &thread]);
+    let status = command.status().map_err(BenchError::thing("run", "chrt"))?;
+    if status.success() { Ok(()) } else { Err(BenchError::form("chrt", status)) }
+}
+
 /// One client until `stop`.
 fn flood(server: SocketAddr, hello: &[u8], stop: &AtomicBool) -> FloodCount {
-    // Without the right to change it, the niceness stays.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), FLOOD_NICE);
     let mut count = FloodCount::default();
     let mut answer = vec![0; 4096];
     while !stop.load(Ordering::Relaxed) {

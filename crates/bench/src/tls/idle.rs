@@ -11,10 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cost::FILES;
-use super::injector::{Handshakes, TlsLoad, load_on, url};
+use super::injector::{Handshakes, TlsLoad, url};
 use super::keys::KeyKind;
 use super::servers::{StartedServer, TlsServer};
 use super::{TlsBench, TlsMetric, push, wrong_load};
+use crate::load::vermeil_load;
 use crate::measure::{CpuTime, memory_of_group};
 use crate::network::Spread;
 use crate::points::Points;
@@ -69,10 +70,10 @@ fn sample(bench: &TlsBench<'_>, server: TlsServer, points: &mut Points) -> Bench
     warm_up.run(bench, server, started.address).map_err(|problem| wrong_load(server, problem.to_string()))?;
     until_quiet(bench, &started, 0)?;
     let before = memory_of_group(started.process.group())?;
-    let mut command = load_on(bench, bench.cpus.client, 0);
+    let mut command = vermeil_load(&bench.options.vermeil, bench.cpus.client);
     let think = if bench.is_full() { THINK } else { THINK_SMOKE };
     command.args(["-c", &count.to_string(), "--think", &format!("{}s", think.as_secs())]);
-    command.args(["-d", "10m", "--timeout", "60s"]);
+    command.args(["-d", "10m", "--timeout", "60s", "--insecure"]);
     if bench.is_full() {
         command.args(["--ramp-up", &format!("{}s", START.as_secs())]);
     }

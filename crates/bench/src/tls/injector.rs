@@ -101,10 +101,30 @@ pub(super) fn url(address: SocketAddr, file: &str) -> String {
     format!("https://{address}/{file}")
 }
 
-/// A command of the load on `cpu`, with the niceness `nice` and the record on standard output.
-pub(super) fn load_on(bench: &TlsBench<'_>, cpu: usize, nice: i32) -> Command {
-    let mut command = Command::new("nice");
-    command.args(["-n", &nice.to_string()]).arg(&bench.options.vermeil);
+/// How the kernel schedules clients that share cpus with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientPriority {
+    /// At once (`SCHED_FIFO`): the measured times are the server's and not waits of the clients.
+    Measured,
+    /// In the time that the others leave (`SCHED_IDLE`). A niceness of 19 is not enough: 64 such
+    /// threads together have the weight of a thread of the server.
+    Leftover,
+}
+
+impl ClientPriority {
+    /// The arguments of chrt(1).
+    pub(super) fn arguments(self) -> [&'static str; 2] {
+        match self {
+            Self::Measured => ["--fifo", "1"],
+            Self::Leftover => ["--idle", "0"],
+        }
+    }
+}
+
+/// A command of the load on `cpu`, with the record on standard output.
+pub(super) fn load_with(bench: &TlsBench<'_>, cpu: usize, priority: ClientPriority) -> Command {
+    let mut command = Command::new("chrt");
+    command.args(priority.arguments()).arg(&bench.options.vermeil);
     command.args(["load", "--quiet", "--json", "-", "--insecure", "--cores", &only(cpu)]);
     command
 }

@@ -23,6 +23,7 @@ mod steal;
 mod stopping;
 mod task;
 mod time;
+mod unsubmitted;
 mod watched;
 mod work_page;
 

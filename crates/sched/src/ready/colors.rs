@@ -114,6 +114,10 @@ impl<T> ReadyColors<T> {
         if first == NONE { None } else { self.take(first) }
     }
 
+    pub(super) fn is_long_next(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.shares.is_none() && self.choose(now_ns) == Some(ClassIndex::LONG)
+    }
+
     fn choose(&mut self, now_ns: impl FnOnce() -> u64) -> Option<ClassIndex> {
         let (queues, nodes) = (&self.core_queues, &self.nodes);
         let Some(shares) = &mut self.shares else {

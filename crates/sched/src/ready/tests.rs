@@ -266,8 +266,10 @@ fn short_colors_pass_long_colors_that_keep_half_of_the_time() {
     while !ready.is_empty() && now_ns < 14_000 {
         push(&mut ready, number, false);
         number += 1;
+        let is_long = ready.is_long_next(|| now_ns);
         let color = ready.pop_at(now_ns).expect("something waits");
-        let took_ns = if color < 100 { 2_000 } else { 100 };
+        assert_eq!(is_long, color < 100);
+        let took_ns = if is_long { 2_000 } else { 100 };
         ready.charge(took_ns);
         (now_ns, long_ns) = (now_ns + took_ns, long_ns + if color < 100 { took_ns } else { 0 });
     }

@@ -1,0 +1,96 @@
+//! What a core has sent leaves before the core runs for long: the receiver does not wait for a
+//! color in the background, nor for a stolen one. Each long event waits for the sent byte.
+
+use super::{PATIENCE, runtimes_of_both_drivers};
+use crate::{CoreIndex, DriverOptions, Handle, Handler, IoChoice, More, Pinning, Policy, Runtime, TcpStream};
+use bytes::Bytes;
+use std::{
+    io::Read,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
+
+/// A handler whose event waits until `peer` gets a byte, and says whether one came.
+fn reads(handle: &Handle, peer: UnixStream) -> (Handler<()>, mpsc::Receiver<bool>) {
+    peer.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let (to, came) = mpsc::channel();
+    let handler = handle.handler("read", move |()| {
+        to.send((&peer).read_exact(&mut [0]).is_ok()).expect("the test waits");
+    });
+    (handler, came)
+}
+
+fn pair() -> (OwnedFd, UnixStream) {
+    let (socket, peer) = UnixStream::pair().expect("a pair");
+    socket.set_nonblocking(true).expect("non-blocking");
+    (socket.into(), peer)
+}
+
+#[test]
+fn sent_bytes_leave_before_a_color_in_the_background() {
+    for runtime in runtimes_of_both_drivers() {
+        let handle = runtime.handle();
+        let (socket, peer) = pair();
+        let (read, came) = reads(&handle, peer);
+        let in_background = handle.color().background();
+        let task = handle.spawn(async move {
+            let stream = TcpStream::new(socket)?;
+            read.post(&in_background, ()).expect("no bound");
+            stream.send(vec![1], Bytes::new(), More::No)?;
+            stream.sent().await
+        });
+        assert!(came.recv_timeout(2 * PATIENCE).expect("it runs"));
+        task.wait().expect("it ends").expect("no error");
+    }
+}
+
+/// Two cores under a policy that only moves colors by stealing.
+fn two_stealing_cores(choice: IoChoice) -> Result<Runtime, crate::StartError> {
+    let allowed = vermeil_io::current_affinity();
+    let io = DriverOptions { choice, ..DriverOptions::default() };
+    let cpus = [allowed[0], *allowed.last().expect("a process has a cpu")];
+    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(Policy::Libasync).io(io).build()
+}
+
+/// Core 1 sends, and then steals the long event that waits behind an event of core 0.
+#[test]
+fn sent_bytes_leave_before_a_stolen_color() {
+    for choice in [IoChoice::Epoll, IoChoice::Uring] {
+        let runtime = match two_stealing_cores(choice) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("skipped: {choice:?}: {error}");
+                continue;
+            }
+        };
+        let handle = runtime.handle();
+        let (socket, peer) = pair();
+        let (read, came) = reads(&handle, peer);
+        let [is_sent, is_posted] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let [tells_sent, knows_posted] = [&is_sent, &is_posted].map(Arc::clone);
+        let sender = handle.spawn_on(&handle.color_on(CoreIndex(1)), async move {
+            let stream = TcpStream::new(socket)?;
+            stream.send(vec![1], Bytes::new(), More::No)?;
+            tells_sent.store(true, Ordering::SeqCst);
+            super::eventually("the event is posted", || knows_posted.load(Ordering::SeqCst));
+            stream.sent().await
+        });
+        let (came_to, came_at) = mpsc::channel();
+        let came = Mutex::new(came);
+        let poster = handle.clone();
+        let busy = handle.handler("busy", move |()| {
+            super::eventually("the byte is sent", || is_sent.load(Ordering::SeqCst));
+            read.post(&poster.color(), ()).expect("no bound");
+            is_posted.store(true, Ordering::SeqCst);
+            // Keeps this core until the other has run the event.
+            came_to.send(came.lock().unwrap().recv_timeout(2 * PATIENCE)).expect("the test waits");
+        });
+        busy.post(&handle.color_on(CoreIndex(0)), ()).expect("no bound");
+        assert!(came_at.recv().expect("it ends").expect("it runs"));
+        sender.wait().expect("it ends").expect("no error");
+    }
+}
