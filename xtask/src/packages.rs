@@ -23,7 +23,7 @@ struct Need {
     reason: &'static str,
 }
 
-const NEEDS: [Need; 27] = [
+const NEEDS: [Need; 28] = [
     Need { program: "wrk", package: "wrk", reason: "the load of the benches" },
     Need { program: "nginx", package: "nginx", reason: "a peer of bench serve" },
     Need { program: "ab", package: "apache2-utils", reason: "a peer of bench load" },
