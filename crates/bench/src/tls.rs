@@ -12,7 +12,7 @@ mod cost;
 mod flood;
 mod idle;
 mod injector;
-mod keys;
+pub(crate) mod keys;
 mod report;
 mod servers;
 

@@ -23,6 +23,7 @@ use crate::probe::{self, ProbeTarget};
 use crate::report::BenchReport;
 use crate::size::BenchSize;
 use crate::stop::StopFlag;
+use crate::tls::keys::{KeyKind, TlsKeys};
 use crate::wrk::{Wrk, WrkLoad};
 use crate::{BenchError, BenchResult};
 
@@ -48,7 +49,8 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
     let mut points = Points::default();
     let counts = if options.size == BenchSize::Full { &COUNTS[..] } else { &[1, 200] };
     let servers = TailServer::here(options.size)?.into_iter().filter(|server| server.loads_hosts());
-    let servers: Vec<_> = servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
+    let mut servers: Vec<_> = servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
+    servers.retain(|(server, files)| files.fit(*server));
     for &count in counts {
         let sites = HostSites::new(count)?;
         for round in 0..options.rounds {
@@ -92,10 +94,28 @@ impl HostSites {
             let page = root.join("index.html");
             fs::write(&page, vec![b'x'; PAGE_BYTES]).map_err(BenchError::path("write", &page))?;
         }
+        sites.write_certificates()?;
         // nginx gives up root and must be able to look inside.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(sites.state(), open).map_err(BenchError::path("open", sites.state()))?;
         Ok(sites)
+    }
+
+    /// Writes the certificate of each host. All have the same content, but the server cannot know.
+    fn write_certificates(&self) -> BenchResult<()> {
+        let pair = TlsKeys::make(self.state())?;
+        let pair = pair.of(KeyKind::Ecdsa);
+        for number in 0..self.count {
+            let copies = HostConfig::pair(self.state(), &self.name(number));
+            for (from, to) in [&pair.certificate, &pair.key].into_iter().zip(copies) {
+                if let Some(folder) = to.parent() {
+                    fs::create_dir_all(folder).map_err(BenchError::path("make", folder))?;
+                }
+                // Copies the permissions as well.
+                fs::copy(from, &to).map_err(BenchError::path("write", &to))?;
+            }
+        }
+        Ok(())
     }
 
     fn name(&self, number: usize) -> String {
@@ -139,6 +159,7 @@ fn sample(
     let variant = match files {
         ConfigFiles::One => server.name().to_owned(),
         ConfigFiles::EachHost => format!("{}, a file each", server.name()),
+        ConfigFiles::Certificates => format!("{}, a certificate each", server.name()),
     };
     let mut push = |metric, unit, value| {
         let key = PointKey { program: program.clone(), variant: variant.clone(), metric, unit };

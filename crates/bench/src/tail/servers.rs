@@ -73,10 +73,18 @@ pub(super) enum ConfigFiles {
     One,
     /// A file for each host, included by a pattern.
     EachHost,
+    /// A file with all hosts, and a certificate and a key for each host in files of their own.
+    Certificates,
 }
 
 impl ConfigFiles {
-    pub(super) const ALL: [Self; 2] = [Self::One, Self::EachHost];
+    pub(super) const ALL: [Self; 3] = [Self::One, Self::EachHost, Self::Certificates];
+
+    /// Whether `server` is measured with these files. nginx reads all certificates into memory at
+    /// its start, which takes minutes.
+    pub(super) fn fit(self, server: TailServer) -> bool {
+        self != Self::Certificates || server == TailServer::Vermeil
+    }
 }
 
 /// The hosts of a configuration.
@@ -89,6 +97,13 @@ pub(super) struct HostConfig<'a> {
     pub(super) state: &'a Path,
     pub(super) address: SocketAddr,
     pub(super) cpu: usize,
+}
+
+impl HostConfig<'_> {
+    /// The files of the certificate and of the key of the host `name`.
+    pub(super) fn pair(state: &Path, name: &str) -> [PathBuf; 2] {
+        ["crt", "key"].map(|extension| state.join("certificates").join(format!("{name}.{extension}")))
+    }
 }
 
 /// The command that serves `site` at `address` on `cpu`.
@@ -185,11 +200,20 @@ pub(super) fn host_command(
 fn vermeil(config: HostConfig<'_>, io: &str, cache: &str) -> BenchResult<String> {
     let HostConfig { hosts, address, cpu, .. } = config;
     let host_texts = hosts.iter().map(|(name, root)| {
-        let root = root.display();
-        format!("\n[[host]]\nnames = [\"{name}\"]\nroot = \"{root}\"\n")
+        let mut text = format!("\n[[host]]\nnames = [\"{name}\"]\nroot = \"{}\"\n", root.display());
+        if config.files == ConfigFiles::Certificates {
+            let [certificate, key] = HostConfig::pair(config.state, name);
+            text += &format!("certificate = \"{}\"\nkey = \"{}\"\n", certificate.display(), key.display());
+        }
+        text
     });
     let (include, hosts) = match config.files {
         ConfigFiles::One => (String::new(), host_texts.collect::<String>()),
+        ConfigFiles::Certificates => {
+            let address = BenchNetwork::Loopback.free_address()?;
+            let listener = format!("\n[[listener]]\naddress = \"{address}\"\ntls = true\n");
+            (String::new(), host_texts.fold(listener, |all, text| all + &text))
+        }
         ConfigFiles::EachHost => {
             (format!("include = \"{}\"\n", file_each(config, "toml", host_texts)?), String::new())
         }
@@ -230,7 +254,7 @@ fn nginx(config: HostConfig<'_>) -> BenchResult<String> {
         format!("    server {{ listen {address}{backlog}; server_name {name}; root {root}; }}\n")
     });
     let hosts = match config.files {
-        ConfigFiles::One => host_texts.collect::<String>(),
+        ConfigFiles::One | ConfigFiles::Certificates => host_texts.collect::<String>(),
         ConfigFiles::EachHost => format!("    include {};\n", file_each(config, "conf", host_texts)?),
     };
     Ok(format!(

@@ -10,7 +10,7 @@ use crate::{BenchError, BenchResult};
 
 /// The kind of a server's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyKind {
+pub(crate) enum KeyKind {
     /// ECDSA on the curve P-256, which certbot makes by default.
     Ecdsa,
     /// RSA with 2,048 bits.
@@ -19,14 +19,14 @@ pub(super) enum KeyKind {
 
 /// A certificate and its key.
 #[derive(Clone, Debug)]
-pub(super) struct ServerPair {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct ServerPair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// The certificates.
 #[derive(Clone, Debug)]
-pub(super) struct TlsKeys {
+pub(crate) struct TlsKeys {
     ecdsa: ServerPair,
     rsa: ServerPair,
 }
@@ -36,13 +36,13 @@ impl TlsKeys {
     ///
     /// # Errors
     /// openssl is missing or refuses.
-    pub(super) fn make(folder: &Path) -> BenchResult<Self> {
+    pub(crate) fn make(folder: &Path) -> BenchResult<Self> {
         let ecdsa = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
         let rsa = ["-newkey", "rsa:2048"];
         Ok(Self { ecdsa: certified(folder, "ecdsa", &ecdsa)?, rsa: certified(folder, "rsa", &rsa)? })
     }
 
-    pub(super) fn of(&self, kind: KeyKind) -> &ServerPair {
+    pub(crate) fn of(&self, kind: KeyKind) -> &ServerPair {
         match kind {
             KeyKind::Ecdsa => &self.ecdsa,
             KeyKind::Rsa => &self.rsa,
