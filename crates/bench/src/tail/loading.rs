@@ -49,7 +49,8 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
     let mut points = Points::default();
     let counts = if options.size == BenchSize::Full { &COUNTS[..] } else { &[1, 200] };
     let servers = TailServer::here(options.size)?.into_iter().filter(|server| server.loads_hosts());
-    let mut servers: Vec<_> = servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
+    let mut servers: Vec<_> =
+        servers.flat_map(|server| ConfigFiles::ALL.map(|files| (server, files))).collect();
     servers.retain(|(server, files)| files.fit(*server));
     for &count in counts {
         let sites = HostSites::new(count)?;
