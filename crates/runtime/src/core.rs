@@ -330,7 +330,7 @@ impl Core {
         self.io(Some(Duration::ZERO));
     }
 
-    /// Whether the core has sent something that the kernel gets at the next look.
+    /// Whether operations, such as sends, wait for the next look.
     pub(crate) fn has_unsubmitted(&self) -> bool {
         self.io.driver.borrow().has_unsubmitted()
     }

@@ -1,7 +1,8 @@
 //! The bench of hosts: the cost of loading thousands of hosts, and the cost of finding a host.
 //!
 //! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The hosts
-//! are in a single file, or each host is in a separate file, as hosters do. The bench
+//! are in a single file, or each host is in a separate file, as hosters do, or each host has a
+//! certificate. The bench
 //! measures the time until the first answer, the memory at that time, and the cpu time of a request
 //! to the first and to the last host of the file.
 
@@ -104,14 +105,13 @@ impl HostSites {
 
     /// Writes the certificate of each host. All have the same content, but the server cannot know.
     fn write_certificates(&self) -> BenchResult<()> {
+        let folder = HostConfig::certificates(self.state());
+        fs::create_dir(&folder).map_err(BenchError::path("make", &folder))?;
         let pair = TlsKeys::make(self.state())?;
         let pair = pair.of(KeyKind::Ecdsa);
         for number in 0..self.count {
             let copies = HostConfig::pair(self.state(), &self.name(number));
             for (from, to) in [&pair.certificate, &pair.key].into_iter().zip(copies) {
-                if let Some(folder) = to.parent() {
-                    fs::create_dir_all(folder).map_err(BenchError::path("make", folder))?;
-                }
                 // Copies the permissions as well.
                 fs::copy(from, &to).map_err(BenchError::path("write", &to))?;
             }

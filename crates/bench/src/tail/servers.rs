@@ -100,9 +100,14 @@ pub(super) struct HostConfig<'a> {
 }
 
 impl HostConfig<'_> {
+    /// The folder of the certificates.
+    pub(super) fn certificates(state: &Path) -> PathBuf {
+        state.join("certificates")
+    }
+
     /// The files of the certificate and of the key of the host `name`.
     pub(super) fn pair(state: &Path, name: &str) -> [PathBuf; 2] {
-        ["crt", "key"].map(|extension| state.join("certificates").join(format!("{name}.{extension}")))
+        ["crt", "key"].map(|extension| Self::certificates(state).join(format!("{name}.{extension}")))
     }
 }
 

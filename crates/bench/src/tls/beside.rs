@@ -2,8 +2,8 @@
 //!
 //! Requests arrive at a steady rate, independently of answers, so a request that waits behind a
 //! handshake counts with its whole wait. The loads share the cpus with the server. The measured
-//! clients run at once, and the others in the time that is left ([`ClientPriority`]), so the times
-//! are those of the server and not of the clients.
+//! clients run at once, and the others with little weight ([`ClientPriority`]), so the times are
+//! those of the server and not of the clients.
 
 use std::process::Command;
 

@@ -46,7 +46,7 @@ impl HandshakeFlood {
     /// Starts the clients.
     ///
     /// # Errors
-    /// openssl sends no first message.
+    /// openssl sends no first message, or chrt may not change the priority.
     pub(super) fn begin(server: SocketAddr, clients: usize) -> BenchResult<Self> {
         let hello: Arc<[u8]> = client_hello()?.into();
         let stop = Arc::new(AtomicBool::new(false));

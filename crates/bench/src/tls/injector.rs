@@ -9,7 +9,7 @@ use vermeil_load::report::Record;
 use super::TlsBench;
 use super::servers::TlsServer;
 use crate::load::steady::record_of;
-use crate::load::{only, vermeil_load};
+use crate::load::vermeil_load;
 use crate::{BenchError, BenchResult};
 
 /// The least number of resumed handshakes for each full one in a run of resumed handshakes.
@@ -101,13 +101,14 @@ pub(super) fn url(address: SocketAddr, file: &str) -> String {
     format!("https://{address}/{file}")
 }
 
-/// How the kernel schedules clients that share cpus with the server.
+/// How the kernel schedules clients that share cpus with the server. The change needs the right
+/// `CAP_SYS_NICE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientPriority {
     /// At once (`SCHED_FIFO`): the measured times are the server's and not waits of the clients.
     Measured,
-    /// In the time that the others leave (`SCHED_IDLE`). A niceness of 19 is not enough: 64 such
-    /// threads together have the weight of a thread of the server.
+    /// Behind the others (`SCHED_IDLE`, with the weight 3 beside the server's 1024 for each
+    /// thread). A niceness of 19 has the weight 15, so 64 such threads take half of a cpu.
     Leftover,
 }
 
@@ -123,8 +124,8 @@ impl ClientPriority {
 
 /// A command of the load on `cpu`, with the record on standard output.
 pub(super) fn load_with(bench: &TlsBench<'_>, cpu: usize, priority: ClientPriority) -> Command {
+    let load = vermeil_load(&bench.options.vermeil, cpu);
     let mut command = Command::new("chrt");
-    command.args(priority.arguments()).arg(&bench.options.vermeil);
-    command.args(["load", "--quiet", "--json", "-", "--insecure", "--cores", &only(cpu)]);
+    command.args(priority.arguments()).arg(load.get_program()).args(load.get_args()).arg("--insecure");
     command
 }

@@ -29,8 +29,8 @@ server's memory without the kernel's sockets, and the goal is 12 KB. *Beside*: r
 kept connections and share two cpus with their load, with the server, and with other clients that make full \
 handshakes. In a *flood*, 64 clients begin handshakes with the recorded first message of openssl and reset the \
 connection at the answer, so the clients compute nothing and the server is the limit. *× alone* divides the p99 by \
-the p99 without handshakes. The kernel runs the measured clients at once (`SCHED_FIFO`), and the others in the time that \
-is left (`SCHED_IDLE`), so the times are the server's. Times count from the planned start of a request.
+the p99 without handshakes. The kernel runs the measured clients at once (`SCHED_FIFO`), and the others with little \
+weight (`SCHED_IDLE`), so the times are the server's. Times count from the planned start of a request.
 
 **What it does not show.** Clients with certificates, HTTP/2, and a network with losses.";
 

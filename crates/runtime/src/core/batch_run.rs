@@ -29,17 +29,17 @@ struct Timing {
 }
 
 impl Core {
-    /// Takes up the next color. None, with the turn expired, before a long color and a color in the
-    /// background if the turn has sent something: without a look, its receiver would wait for the
-    /// color too.
-    fn next_color(&self, has_run: bool) -> Option<RuntimeToken> {
+    /// Takes up the next color. `None`, with the turn expired, if the next color is long or in the
+    /// background and operations of this turn are not submitted: an answer among them would wait
+    /// until the color has run. `left`: the events that remain of the turn.
+    fn next_color(&self, left: usize) -> Option<RuntimeToken> {
         let spent_ns = self.times.spent_ns.take();
         if !self.shared.settings.divides {
+            let has_run = left < self.shared.settings.turn.turn_events;
+            let submits = has_run && self.has_unsubmitted();
             return self.mine().ready.with(|ready| {
                 ready.charge(spent_ns);
-                let looks =
-                    has_run && ready.is_long_next(|| self.shared.clock.now_ns()) && self.has_unsubmitted();
-                if looks {
+                if submits && ready.is_long_next(|| self.shared.clock.now_ns()) {
                     self.run.expired.set(true);
                     return None;
                 }
@@ -56,8 +56,7 @@ impl Core {
     /// Takes up the next color, and its successors, for at most `batch` events, or as many of
     /// `left` as the color's handler says. Returns the number of events that ran.
     pub(super) fn run_colors(&self, batch: usize, left: usize) -> usize {
-        let has_run = left < self.shared.settings.turn.turn_events;
-        let (mut next, mut all) = (self.next_color(has_run), 0);
+        let (mut next, mut all) = (self.next_color(left), 0);
         let runs = &self.mine().counters.runs;
         runs.begin();
         while let Some(token) = next {

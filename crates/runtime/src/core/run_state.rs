@@ -42,7 +42,8 @@ pub(crate) struct RunState {
     pub(crate) lifo_slot_rule: Cell<LifoSlotRule>,
     /// The other cores to ask for their load.
     pub(crate) ask_order: Cell<AskOrder>,
-    /// A task has noticed that this turn has lasted long enough.
+    /// This turn ends after the running color: the turn has lasted long enough, or its operations
+    /// have to be submitted.
     pub(super) expired: Cell<bool>,
     /// A task of the running color lets other colors run before the task continues.
     pub(super) yields: Cell<bool>,

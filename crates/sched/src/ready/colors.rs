@@ -136,7 +136,7 @@ impl<T> ReadyColors<T> {
     pub(super) fn charge(&mut self, ns: u64) {
         match &mut self.shares {
             Some(shares) => shares.charge(self.running, ns),
-            None if self.running == ClassIndex::LONG => self.long_turns.took_ns = ns,
+            None if self.running == ClassIndex::LONG && ns > 0 => self.long_turns.took_ns = ns,
             None => {}
         }
     }

@@ -248,6 +248,22 @@ fn classes_have_their_turns_and_keep_their_order() {
     assert_eq!((ready.len(), ready.steal(|_| true)), (20, None));
 }
 
+/// Regression: an owner that looked at its I/O before a long color forgot how long the last one had
+/// taken, so a short color that came meanwhile waited for the long color too.
+#[test]
+fn short_color_that_comes_between_long_colors_passes() {
+    let mut ready = Ready::new(ReadyOrder::Colors);
+    for color in 0..2 {
+        ready.push_in(color, color, None, ClassIndex::LONG, 0);
+    }
+    assert_eq!(ready.pop_at(0), Some(0));
+    ready.charge(2_000);
+    assert!(ready.is_long_next(|| 2_000));
+    ready.charge(0);
+    ready.push_in(2, 2, None, ClassIndex::default(), 2_100);
+    assert_eq!(ready.pop_at(2_100), Some(2));
+}
+
 #[test]
 fn short_colors_pass_long_colors_that_keep_half_of_the_time() {
     let mut ready = Ready::new(ReadyOrder::Colors);
