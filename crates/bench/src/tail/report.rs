@@ -25,8 +25,8 @@ the time from the start of the process until the answer to a request for the las
 *memory* is the memory at that moment. The hosts are in a single file, or in *a file each*, which a pattern includes; the \
 files are in memory. With *a certificate each*, each host has a certificate and a key on P-256 in files of its own, and \
 the server has a listener for HTTPS too. The requests of the bench use HTTP. At its start the server reads the \
-certificates of the first 1,000 hosts, and each other certificate when a client first asks for its host. *First* and *last* are the cpu time of a request for a small file of the first and of the last \
-host of the configuration.
+certificates of the first 1,000 hosts, and each other certificate when a client first asks for its host. *First* and \
+*last* are the cpu time of a request for a small file of the first and of the last host of the configuration.
 
 **What it does not show.** Hosts with routes or logs of their own.";
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Two cores under `policy`, with each driver that this machine offers.
-fn on_both_drivers(policy: &Policy) -> Vec<Runtime> {
+pub(super) fn on_both_drivers(policy: &Policy) -> Vec<Runtime> {
     let allowed = vermeil_io::current_affinity();
     let cpus = [allowed[0], *allowed.last().expect("a process has a cpu")];
     let build = |choice| {
@@ -30,7 +30,7 @@ fn on_both_drivers(policy: &Policy) -> Vec<Runtime> {
 }
 
 /// A connected pair: the socket of the server's side, and the peer.
-fn pair() -> (OwnedFd, StdStream) {
+pub(super) fn pair() -> (OwnedFd, StdStream) {
     let listener = StdListener::bind("127.0.0.1:0").expect("a free port");
     let peer = StdStream::connect(listener.local_addr().expect("it is bound")).expect("a connection");
     let (socket, _) = listener.accept().expect("a connection");

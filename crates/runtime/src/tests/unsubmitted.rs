@@ -1,12 +1,16 @@
 //! Sends are submitted before a core runs a color in the background or a stolen color. The event of
 //! that color waits for the sent byte. Epoll sends at once, so there the tests cannot fail.
 
-use super::{PATIENCE, runtimes_of_both_drivers};
-use crate::{CoreIndex, DriverOptions, Handle, Handler, IoChoice, More, Pinning, Policy, Runtime, TcpStream};
+use super::{
+    PATIENCE,
+    moves::{on_both_drivers, pair},
+    runtimes_of_both_drivers,
+};
+use crate::{CoreIndex, Handle, Handler, More, Policy, TcpStream};
 use bytes::Bytes;
 use std::{
     io::Read,
-    os::{fd::OwnedFd, unix::net::UnixStream},
+    net::TcpStream as StdStream,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -15,19 +19,12 @@ use std::{
 };
 
 /// A handler whose event waits until `peer` gets a byte, and reports whether the byte came.
-fn reads(handle: &Handle, peer: UnixStream) -> (Handler<()>, mpsc::Receiver<bool>) {
-    peer.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+fn reads(handle: &Handle, peer: StdStream) -> (Handler<()>, mpsc::Receiver<bool>) {
     let (to, came) = mpsc::channel();
     let handler = handle.handler("read", move |()| {
         to.send((&peer).read_exact(&mut [0]).is_ok()).expect("the test waits");
     });
     (handler, came)
-}
-
-fn pair() -> (OwnedFd, UnixStream) {
-    let (socket, peer) = UnixStream::pair().expect("a pair");
-    socket.set_nonblocking(true).expect("non-blocking");
-    (socket.into(), peer)
 }
 
 #[test]
@@ -48,25 +45,11 @@ fn sends_are_submitted_before_a_background_color() {
     }
 }
 
-/// Two cores under a policy that only moves colors by stealing.
-fn two_stealing_cores(choice: IoChoice) -> Result<Runtime, crate::StartError> {
-    let allowed = vermeil_io::current_affinity();
-    let io = DriverOptions { choice, ..DriverOptions::default() };
-    let cpus = [allowed[0], *allowed.last().expect("a process has a cpu")];
-    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(Policy::Libasync).io(io).build()
-}
-
 /// Core 1 sends, and then steals the long event that waits behind an event of core 0.
 #[test]
 fn sends_are_submitted_before_a_stolen_color() {
-    for choice in [IoChoice::Epoll, IoChoice::Uring] {
-        let runtime = match two_stealing_cores(choice) {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("skipped: {choice:?}: {error}");
-                continue;
-            }
-        };
+    // This policy moves colors only by stealing.
+    for runtime in on_both_drivers(&Policy::Libasync) {
         let handle = runtime.handle();
         let (socket, peer) = pair();
         let (read, came) = reads(&handle, peer);
