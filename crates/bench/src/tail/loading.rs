@@ -2,8 +2,8 @@
 //!
 //! Vermeil and nginx are started with more and more hosts, each with a name and a folder. The hosts
 //! are in a single file, or each host is in a separate file, as hosters do, or each host has a
-//! certificate. The bench measures the time until the first answer, the memory at that time, and the
-//! cpu time of a request to the first and to the last host of the file.
+//! certificate. The bench measures the time until the first answer, the memory at that time, and
+//! the cpu time of a request to the first and to the last host of the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
