@@ -1,7 +1,8 @@
 //! Runs steps in sequence: announces, times and records each, and prints a table at the end.
 //!
 //! A failed step does not stop the next step, because the user of a check wants all findings. Each
-//! step prints its findings. The table at the end names the failed steps again.
+//! step prints its findings. The table at the end names the failed steps again, and repeats the
+//! messages of the failed tests.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
@@ -10,19 +11,33 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
+/// Most lines that are repeated of the messages of all failed tests.
+const REPEATED_LINES_MAX: usize = 200;
+
 /// The number of passed and failed tests, from the reports of cargo's harness.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestTally {
     /// Tests that passed.
     pub(crate) passed: usize,
     /// Tests that failed.
     pub(crate) failed: usize,
+    /// The harness's messages of failed tests, at most [`REPEATED_LINES_MAX`] lines.
+    messages: Vec<String>,
+    /// Whether the next line belongs to such a message.
+    is_in_message: bool,
 }
 
 impl TestTally {
     /// Adds the numbers of `line` when it is a result line such as `test result: ok. 3 passed; 0
-    /// failed; 1 ignored; …`.
+    /// failed; 1 ignored; …`, and keeps `line` when it belongs to the message of a failed test.
+    ///
+    /// The messages stand between `---- NAME stdout ----` and the list of names after `failures:`.
     pub(crate) fn add_line(&mut self, line: &str) {
+        let is_heading = line.starts_with("---- ") && line.ends_with(" stdout ----");
+        self.is_in_message = is_heading || (self.is_in_message && line != "failures:");
+        if self.is_in_message && !line.is_empty() && self.messages.len() < REPEATED_LINES_MAX {
+            self.messages.push(line.to_owned());
+        }
         let Some(rest) = line.trim_start().strip_prefix("test result: ") else { return };
         let number = |word: &str| {
             let before = rest.split(word).next()?;
@@ -77,15 +92,16 @@ impl Steps {
         }
         self.tally.passed += tally.passed;
         self.tally.failed += tally.failed;
+        self.tally.messages.append(&mut tally.messages);
         self.done.push(CheckStep { name, time, passed: result.is_ok() });
     }
 
     /// The tests of all steps.
-    pub(crate) fn tally(&self) -> TestTally {
-        self.tally
+    pub(crate) fn tally(&self) -> &TestTally {
+        &self.tally
     }
 
-    /// The table of steps with their times.
+    /// The table of steps with their times, and the messages of failed tests.
     pub(crate) fn table(&self) -> String {
         let width = self.done.iter().map(|step| step.name.len()).max().unwrap_or(0);
         let line = |name: &str, time: Duration, word: &str| {
@@ -96,7 +112,9 @@ impl Steps {
             .iter()
             .map(|step| line(step.name, step.time, if step.passed { "ok" } else { "FAILED" }));
         let all: Duration = self.done.iter().map(|step| step.time).sum();
-        steps.chain([line("total", all, "")]).map(|line| line.trim_end().to_owned() + "\n").collect()
+        let messages = self.tally.messages.iter().map(|line| format!("{line}\n"));
+        let table = steps.chain([line("total", all, "")]).map(|line| line.trim_end().to_owned() + "\n");
+        table.chain(messages).collect()
     }
 
     /// # Errors
@@ -155,7 +173,22 @@ mod tests {
         tally.add_line("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         tally.add_line("test passes ... ok");
         tally.add_line("running 4 tests");
-        assert_eq!(tally, TestTally { passed: 15, failed: 2 });
+        assert_eq!(tally, TestTally { passed: 15, failed: 2, ..TestTally::default() });
+    }
+
+    #[test]
+    fn table_repeats_messages_of_failed_tests() {
+        let mut steps = Steps::default();
+        steps.run_tests("two", |tally| {
+            let output = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nleft: 1\n\nright: 2\n\n\n\
+                          failures:\n    a\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored";
+            output.lines().for_each(|line| tally.add_line(line));
+            Ok(())
+        });
+        let table = steps.table();
+        let (_, messages) = table.split_once("total").expect("a table");
+        let (_, messages) = messages.split_once('\n').expect("lines");
+        assert_eq!(messages, "---- a stdout ----\nleft: 1\nright: 2\n");
     }
 
     #[test]
@@ -166,7 +199,7 @@ mod tests {
             tally.passed = 3;
             Ok(())
         });
-        assert_eq!(steps.tally(), TestTally { passed: 3, failed: 1 });
+        assert_eq!((steps.tally().passed, steps.tally().failed), (3, 1));
         assert_eq!(steps.result().expect_err("one failed").to_string(), "failed: one");
         let table = steps.table();
         assert!(table.contains("FAILED") && table.contains("ok") && table.contains("total"), "{table}");
@@ -179,7 +212,7 @@ mod tests {
         command.args(["-c", "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"]);
         let mut shown = Vec::new();
         assert!(run_tests(&mut command, &mut tally, &mut shown).is_err());
-        assert_eq!(tally, TestTally { passed: 1, failed: 1 });
+        assert_eq!((tally.passed, tally.failed), (1, 1));
         assert!(shown.starts_with(b"test result: FAILED"));
     }
 }

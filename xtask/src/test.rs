@@ -118,7 +118,7 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     if let Err(error) = &result {
         println!("{error}\n");
     }
-    let TestTally { passed, failed } = steps.tally();
+    let TestTally { passed, failed, .. } = steps.tally();
     println!("{passed} passed, {failed} failed");
     result.map_err(|_said_above| Error::Reported)
 }
