@@ -6,19 +6,24 @@
 //! of modification, so an outdated fact is not found again. A fact is kept only if that time is so
 //! old that a later change gets another time (`SETTLE_MS`). Tested below and in `tests/cold.rs`.
 
-use super::{entry::SETTLE_MS, open::FileValidator, root::is_told};
+use super::{
+    entry::SETTLE_MS,
+    open::{FileValidator, WouldBlock},
+    root::is_told,
+};
 use foldhash::quality::RandomState;
-use rustix::fs::RawDir;
+use rustix::{fs::RawDir, io::Errno};
 use std::{
     hash::BuildHasher,
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 use vermeil_http::negotiate::Choice;
+use vermeil_io::{CacheOnly, list_on_core, list_on_thread};
 
 /// The suffixes of precompressed siblings.
 pub(super) const SIBLINGS: [(Choice, &[u8]); 3] =
@@ -33,9 +38,12 @@ const WORDS: usize = 1 << 18;
 /// Words that a folder may be in: a line of the processor's cache.
 const WAYS: usize = 8;
 
-/// Names that a scan reads before it gives up: about 1 ms. A folder with more names may have any
-/// sibling.
+/// Names that a scan on a thread reads before it gives up: about 1 ms. A folder with more names may
+/// have any sibling.
 const NAMES_MAX: usize = 4096;
+
+/// Names that a scan on a core reads before it leaves the folder to a thread: about 50 µs.
+const NAMES_ON_CORE_MAX: usize = 256;
 
 /// Bytes of names per system call.
 const READ_BYTES: usize = 16 * 1024;
@@ -120,37 +128,68 @@ impl FolderFacts {
         folder.modified.ms_ago(now_ms) >= SETTLE_MS
     }
 
-    /// Reads the names in the open `folder`, which was `seen` before, and keeps the fact. May wait
-    /// for the disk.
-    pub(super) fn learn(&self, folder: BorrowedFd<'_>, seen: &FileValidator) -> SiblingSet {
-        // A file system of other machines may change the folder without moving its times.
-        let siblings = if is_told(folder) { scan(folder) } else { SiblingSet::ANY };
-        if FileValidator::of(folder.as_fd()).is_ok_and(|now| now == *seen) {
+    /// Opens a folder, which was `seen` before, reads its names, and keeps the fact. A folder whose
+    /// names cannot be read may have any sibling.
+    ///
+    /// With [`CacheOnly::No`] this may wait for the disk. A core reads the names of a small folder
+    /// itself where listings were quick lately (`untold_reads.rs` of `vermeil-io`).
+    ///
+    /// # Errors
+    /// [`WouldBlock`]: a thread that may wait has to read the names.
+    pub(super) fn learn(
+        &self,
+        seen: &FileValidator,
+        cache: CacheOnly,
+        open: impl FnOnce() -> Result<OwnedFd, Errno>,
+    ) -> Result<SiblingSet, WouldBlock> {
+        let look = || match open() {
+            Ok(folder) => look_into(folder.as_fd(), seen, cache),
+            Err(Errno::AGAIN) => Err(WouldBlock),
+            Err(_) => Ok((SiblingSet::ANY, true)),
+        };
+        let (siblings, is_same) = match cache {
+            CacheOnly::Yes => list_on_core(seen.device, look).unwrap_or(Err(WouldBlock))?,
+            CacheOnly::No => list_on_thread(seen.device, look)?,
+        };
+        if is_same {
             self.insert(seen, siblings);
         }
-        siblings
-    }
-
-    /// Keeps that a folder whose names cannot be read may have any sibling.
-    pub(super) fn give_up(&self, seen: &FileValidator) -> SiblingSet {
-        self.insert(seen, SiblingSet::ANY);
-        SiblingSet::ANY
+        Ok(siblings)
     }
 }
 
-fn scan(folder: BorrowedFd<'_>) -> SiblingSet {
+/// The siblings in the open `folder`, and whether the folder is as it was `seen`.
+fn look_into(
+    folder: BorrowedFd<'_>,
+    seen: &FileValidator,
+    cache: CacheOnly,
+) -> Result<(SiblingSet, bool), WouldBlock> {
+    // A file system of other machines may change the folder without moving its times.
+    let siblings = match cache {
+        _ if !is_told(folder) => SiblingSet::ANY,
+        CacheOnly::Yes => scan(folder, NAMES_ON_CORE_MAX).ok_or(WouldBlock)?,
+        CacheOnly::No => scan(folder, NAMES_MAX).unwrap_or(SiblingSet::ANY),
+    };
+    Ok((siblings, FileValidator::of(folder).is_ok_and(|now| now == *seen)))
+}
+
+/// The siblings among the names in `folder`. `None` if the folder has more names than `names_max`.
+fn scan(folder: BorrowedFd<'_>, names_max: usize) -> Option<SiblingSet> {
     let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
     let mut names = RawDir::new(folder, &mut buffer);
     let (mut siblings, mut count) = (SiblingSet::NONE, 0);
     while let Some(found) = names.next() {
-        let Ok(found) = found else { return SiblingSet::ANY };
+        let Ok(found) = found else { return Some(SiblingSet::ANY) };
         siblings.add(found.file_name().to_bytes());
         count += 1;
-        if siblings == SiblingSet::ANY || count == NAMES_MAX {
-            return SiblingSet::ANY;
+        if siblings == SiblingSet::ANY {
+            return Some(siblings);
+        }
+        if count == names_max {
+            return None;
         }
     }
-    siblings
+    Some(siblings)
 }
 
 #[cfg(test)]
@@ -164,6 +203,10 @@ mod tests {
         (folder, seen)
     }
 
+    fn learn(facts: &FolderFacts, folder: File, seen: &FileValidator) -> SiblingSet {
+        facts.learn(seen, CacheOnly::No, || Ok(folder.into())).unwrap()
+    }
+
     #[test]
     fn fact_is_lost_with_any_change_of_the_folder() {
         let dir = tempfile::tempdir().unwrap();
@@ -171,7 +214,7 @@ mod tests {
         fs::write(dir.path().join("page"), "").unwrap();
         let (folder, seen) = open(dir.path());
         assert_eq!(facts.find(&seen), None);
-        let learnt = facts.learn(folder.as_fd(), &seen);
+        let learnt = learn(&facts, folder, &seen);
         assert_eq!(facts.find(&seen), Some(learnt));
         let mut after = seen;
         // Within a tick of the kernel's clock the folder has the same times.
@@ -187,11 +230,37 @@ mod tests {
     }
 
     #[test]
+    fn core_leaves_folder_with_many_names_to_a_thread() {
+        let (few, many) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in 0..=NAMES_ON_CORE_MAX {
+            fs::write(many.path().join(name.to_string()), "").unwrap();
+        }
+        fs::write(few.path().join("page"), "").unwrap();
+        let facts = FolderFacts::new();
+        // A number that no file system has, because other tests list folders too.
+        let open = |path| {
+            let (folder, mut seen) = open(path);
+            seen.device = u64::MAX - 2;
+            (folder, seen)
+        };
+        let learn_on_core =
+            |(folder, seen): (File, _)| facts.learn(&seen, CacheOnly::Yes, || Ok(folder.into()));
+        assert_eq!(learn_on_core(open(few.path())), Err(WouldBlock), "the first listings are for threads");
+        let is_quick = (0..200_000).any(|_| {
+            let (folder, seen) = open(few.path());
+            learn(&facts, folder, &seen);
+            learn_on_core(open(few.path())).is_ok()
+        });
+        assert!(is_quick);
+        assert_eq!(learn_on_core(open(many.path())), Err(WouldBlock));
+    }
+
+    #[test]
     fn scan_finds_each_kind_of_sibling() {
         for (name, expected) in [("a", 0), ("a.br", 1), ("a.zst", 2), (".gz", 4), ("gz", 0), ("a.gzip", 0)] {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join(name), "").unwrap();
-            assert_eq!(scan(open(dir.path()).0.as_fd()), SiblingSet(expected), "{name}");
+            assert_eq!(scan(open(dir.path()).0.as_fd(), NAMES_MAX), Some(SiblingSet(expected)), "{name}");
         }
         let codings = SiblingSet(5).to_look_for().map(|(coding, _)| coding);
         assert!(codings.eq([Choice::Br, Choice::Gzip]));

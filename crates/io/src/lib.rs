@@ -79,5 +79,5 @@ pub use socket::{
 };
 pub use stack_mark::StackMark;
 pub use thread_times::ThreadTimes;
-pub use untold_reads::{WithoutNowait, is_without_disk};
+pub use untold_reads::{WithoutNowait, is_without_disk, list_on_core, list_on_thread};
 pub use work_page::{CoreWork, WORK_COUNTS, WorkPage};

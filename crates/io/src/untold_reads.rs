@@ -10,6 +10,9 @@
 //! The credit is per file system and for the whole process. A caller that knows the file system of
 //! a file saves the question to the kernel and the state of the file ([`WithoutNowait`]). Tested
 //! below.
+//!
+//! No file system can say whether listing a folder would wait, so listings have the same rule with
+//! a credit of their own ([`list_on_core`]).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -59,7 +62,13 @@ struct UntoldFileSystem {
     credit_ns: AtomicI64,
 }
 
-static KNOWN: [UntoldFileSystem; FILE_SYSTEMS] = [const { UntoldFileSystem::unused() }; FILE_SYSTEMS];
+type FileSystems = [UntoldFileSystem; FILE_SYSTEMS];
+
+/// The file systems that have refused `RWF_NOWAIT`.
+static KNOWN: FileSystems = [const { UntoldFileSystem::unused() }; FILE_SYSTEMS];
+
+/// The file systems of which a folder was listed.
+static LISTED: FileSystems = [const { UntoldFileSystem::unused() }; FILE_SYSTEMS];
 
 impl UntoldFileSystem {
     const fn unused() -> Self {
@@ -86,7 +95,7 @@ impl UntoldFileSystem {
 
     /// Performs `read` and counts it. The duration alone would not show a wait, because the kernel
     /// may give the cpu to another thread during the read.
-    fn timed(&self, read: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    fn timed<R>(&self, read: impl FnOnce() -> R) -> R {
         if self.credit_ns.load(Ordering::Relaxed) == CREDIT_NS_WITHOUT_DISK {
             return read();
         }
@@ -182,19 +191,44 @@ pub(crate) fn read_on_thread(
     }
 }
 
+/// Performs `list`, which reads the names of a folder on `device`, on a core. `None` if the file
+/// system has no credit: then a thread that may wait has to list the folder
+/// ([`list_on_thread`]).
+pub fn list_on_core<R>(device: u64, list: impl FnOnce() -> R) -> Option<R> {
+    let system = place_of(&LISTED, device, || CREDIT_NS_FIRST)?;
+    system.has_credit().then(|| system.timed(list))
+}
+
+/// Performs `list` as for [`list_on_core`] on a thread that may wait.
+pub fn list_on_thread<R>(device: u64, list: impl FnOnce() -> R) -> R {
+    match place_of(&LISTED, device, || CREDIT_NS_FIRST) {
+        Some(system) => system.timed(list),
+        None => list(),
+    }
+}
+
 /// The file system of `file`; `None` if all places are taken.
 #[allow(clippy::unnecessary_cast, reason = "the width differs between architectures")]
 fn file_system(file: BorrowedFd<'_>) -> Option<&'static UntoldFileSystem> {
     let device = fstat(file).ok()?.st_dev as u64;
-    for place in &KNOWN {
+    let first_credit = || if is_without_disk(file) { CREDIT_NS_WITHOUT_DISK } else { CREDIT_NS_FIRST };
+    place_of(&KNOWN, device, first_credit)
+}
+
+/// The place of the file system with the number `device`, which is given a place if it has none;
+/// `None` if all places are taken.
+fn place_of(
+    places: &'static FileSystems,
+    device: u64,
+    first_credit: impl FnOnce() -> i64,
+) -> Option<&'static UntoldFileSystem> {
+    for place in places {
         // A load first, because an exchange takes the line from the other cores even if it fails.
         let mut known = place.device.load(Ordering::Acquire);
         if known == 0 {
             match place.device.compare_exchange(0, RESERVED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_unused) => {
-                    if is_without_disk(file) {
-                        place.credit_ns.store(CREDIT_NS_WITHOUT_DISK, Ordering::Relaxed);
-                    }
+                    place.credit_ns.store(first_credit(), Ordering::Relaxed);
                     // The credit is there before the number.
                     place.device.store(device, Ordering::Release);
                     return Some(place);
@@ -245,6 +279,17 @@ mod tests {
         quick_reads_until_credit(&system);
         system.observe(Some(10 * MS));
         assert!(quick_reads_until_credit(&system) >= 9_900);
+    }
+
+    #[test]
+    fn core_lists_folders_after_some_listings_by_threads() {
+        // A number that no file system has, because other tests list folders too.
+        let device = u64::MAX - 1;
+        assert_eq!(list_on_core(device, || ()), None);
+        for _ in 0..65 {
+            list_on_thread(device, || ());
+        }
+        assert_eq!(list_on_core(device, || 7), Some(7));
     }
 
     #[test]

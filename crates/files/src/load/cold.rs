@@ -269,13 +269,8 @@ impl ColdLookup<'_> {
         if !FolderFacts::is_learnable(&state, epoch_ms()) {
             return Ok(seen(SiblingSet::ANY));
         }
-        if self.cache == CacheOnly::Yes {
-            return Err(ColdEnd::WouldBlock);
-        }
-        Ok(seen(match open(base, &at, OpenPurpose::ReadingFolder, way, self.cache) {
-            Ok(folder) => facts.learn(folder.as_fd(), &state),
-            Err(_) => facts.give_up(&state),
-        }))
+        let open = || open(base, &at, OpenPurpose::ReadingFolder, way, self.cache);
+        Ok(seen(facts.learn(&state, self.cache, open)?))
     }
 
     /// The file system of a folder's files, if it refuses `RWF_NOWAIT`. A file of another file
@@ -376,6 +371,12 @@ impl ColdLookup<'_> {
             read_into(file, validator, &mut buffer[..length], self.cache)?;
             Ok(Bytes::copy_from_slice(&buffer[..length]))
         })
+    }
+}
+
+impl From<WouldBlock> for ColdEnd {
+    fn from(WouldBlock: WouldBlock) -> Self {
+        Self::WouldBlock
     }
 }
 
