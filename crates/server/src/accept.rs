@@ -6,6 +6,9 @@
 //! server refuses a client address that holds its share already. Without free descriptors, the task
 //! waits a moment and logs a notice. The task never spins in these cases and never closes the
 //! listener. `admission_control.rs` watches how long connections wait to be accepted.
+//!
+//! Once a second the core also looks at its listeners without being woken ([`accept_unannounced`]).
+//! Tested in `crates/e2e/tests/e2e/activation.rs`.
 
 use crate::{
     admission, handshake,
@@ -21,11 +24,11 @@ use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
 use vermeil_accept::{admission_control::Admission, balance::Accepted};
 use vermeil_address::ListenAddr;
 use vermeil_connection::client_stream::ClientStream;
-use vermeil_io::{current_cpu, incoming_cpu, incoming_queue};
+use vermeil_io::{accept_queued, current_cpu, has_queued, incoming_cpu, incoming_queue};
 use vermeil_log::NoticeKind;
 use vermeil_routing::clients::Visit;
 use vermeil_settings::BusyPoll;
-use vermeil_state::core_context::{self, ConnectionPermit};
+use vermeil_state::core_context::{self, ConnectionPermit, CoreListener};
 
 /// How long a core waits after accepting failed for lack of descriptors or memory, because the
 /// kernel does not report a free descriptor. A core then makes twenty attempts per second.
@@ -56,6 +59,31 @@ pub(crate) async fn accept(handle: Handle, core: CoreIndex, addr: ListenAddr, li
                 return core_context::with(|local| local.sockets.accepting -= 1);
             }
             Err(error) => trouble(&error).await,
+        }
+    }
+}
+
+/// Accepts the connections that wait at this core's listeners without the kernel's waking the core.
+///
+/// Of all io_urings that accept from a socket, the kernel wakes one. After the kill of a process
+/// that had the same socket, the process's io_uring waits there until a thread of the kernel has
+/// removed it. On a busy machine a new instance begins before that. The dead io_uring then takes
+/// the wake-up of a connection, and the connection would wait until the next one comes.
+pub(crate) async fn accept_unannounced(handle: &Handle, core: CoreIndex) {
+    let own = |listener: &CoreListener| (listener.addr, listener.listener.clone());
+    let listeners: Vec<_> = core_context::with(|local| local.sockets.listeners.iter().map(own).collect());
+    for (addr, listener) in listeners {
+        let is_queued = || matches!(listener.with_fd(has_queued), Ok(Ok(true)));
+        for _ in 0..IN_A_ROW {
+            if !is_queued() || !core_context::makes_room().await {
+                break;
+            }
+            // The accepting task logs errors of accepting.
+            let Ok(Ok(Some(socket))) = listener.with_fd(accept_queued) else { break };
+            if let Err(error) = start(handle, core, addr, socket, Accepted::Own) {
+                say_trouble(&error);
+                break;
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! (`reload.rs`). Tested through the binary.
 
 use crate::{
-    accept::accept,
+    accept::{accept, accept_unannounced},
     admission,
     stall_rescue::{self, WatchedListener},
 };
@@ -47,7 +47,8 @@ const IDLE_GRACE: Duration = Duration::from_millis(500);
 /// How often a draining server looks for idle connections.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
-/// How often a core drops unused entries of its cache and checks that it still runs on its own cpu.
+/// How often a core drops unused entries of its cache, checks that it still runs on its own cpu, and
+/// looks at its listeners without being woken.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A core could not take its sockets or its state.
@@ -179,7 +180,7 @@ fn open_core(
     if let Some(changes) = changes {
         background.push(handle.spawn_on(&handle.color_on(core), take_changes(Source::new(changes)?)));
     }
-    background.push(handle.spawn_on(&handle.color_on(core), tick(core, handle.cpu(core))));
+    background.push(handle.spawn_on(&handle.color_on(core), tick(handle.clone(), core)));
     background.push(handle.spawn_on(&handle.color_on(core), flush_log()));
     background.push(handle.spawn_on(&handle.color_on(core), judge(core)));
     if let Some(CorePrograms { shared, channel, notices }) = programs {
@@ -224,8 +225,8 @@ async fn take_changes(changes: Source) {
     }
 }
 
-async fn tick(core: CoreIndex, cpu: usize) {
-    let mut whereabouts = AffinityWatch::here(core.0, CpuId(cpu as u32));
+async fn tick(handle: Handle, core: CoreIndex) {
+    let mut whereabouts = AffinityWatch::here(core.0, CpuId(handle.cpu(core) as u32));
     loop {
         whereabouts.look();
         sleep(TICK).await;
@@ -234,6 +235,7 @@ async fn tick(core: CoreIndex, cpu: usize) {
             local.cache.tick();
             local.heads.load_line = local.server.load_line();
         });
+        accept_unannounced(&handle, core).await;
     }
 }
 

@@ -1,7 +1,12 @@
 //! Listening sockets that a service manager passes (sd_listen_fds(3)).
 
 use crate::support::{Io, TestClient, TestProcess, TestSite, on_both, on_usual, until_or, vermeil};
-use rustix::{net::sockopt::set_socket_reuseport, process::Signal};
+use rustix::{
+    buffer::spare_capacity,
+    event::epoll::{CreateFlags, EventData, EventFlags, add, create, wait},
+    net::sockopt::set_socket_reuseport,
+    process::Signal,
+};
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -25,6 +30,7 @@ on_both! {
     reload_keeps_passed_socket,
     more_cores_take_over_passed_socket,
     passed_socket_with_shared_port_keeps_its_queue,
+    connection_is_accepted_though_another_process_took_the_wake_up,
 }
 
 on_usual! {
@@ -93,6 +99,27 @@ fn connections_wait_in_passed_socket(io: Io) {
         }
         stops_clean(&server);
     }
+}
+
+/// The other process is as the io_uring of a killed instance, which waits at the listener for some
+/// more time and accepts nothing.
+fn connection_is_accepted_though_another_process_took_the_wake_up(io: Io) {
+    let site = TestSite::new();
+    let (socket, addr) = passed();
+    let poll = create(CreateFlags::CLOEXEC).expect("descriptors");
+    let (data, flags) = (EventData::new_u64(0), EventFlags::IN | EventFlags::EXCLUSIVE);
+    // The kernel wakes the first of the waiters, so this is before the server.
+    add(&poll, &socket, data, flags).expect("a socket");
+    let woken = std::thread::spawn(move || {
+        let mut events = Vec::with_capacity(1);
+        wait(&poll, spare_capacity(&mut events), None).expect("an event")
+    });
+    let file = configuration(io, &site, "cores = 1\n", &addr.to_string());
+    let server = start(&file, duplicate(&socket), RIGHT);
+    serves(&server);
+    assert_eq!(TestClient::connect(addr).get("/").status, 200);
+    assert_eq!(woken.join().expect("no panic"), 1);
+    stops_clean(&server);
 }
 
 fn instances_share_passed_socket(io: Io) {
