@@ -15,8 +15,6 @@ pub const VARIABLE: &str = "VERMEIL_WITHOUT";
 /// A mechanism with a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// A wait of io_uring ends after several completions (`crates/io`).
-    CompletionCoalescing,
     /// A receive is tried before the socket is known to have input (`crates/io`).
     SpeculativeReceive,
     /// A core reads files itself where the file system cannot tell whether a read waits
@@ -26,8 +24,6 @@ pub enum Mechanism {
     Doorkeeper,
     /// The state of a busy folder is taken once a second (`crates/files`).
     BusyFolders,
-    /// A core that waits for a program lets the program run first (`crates/gateway`).
-    YieldToChild,
     /// A color that a short event wakes runs next (`crates/sched`).
     LifoSlot,
     /// A color that would wait goes to a sleeping core (`crates/sched`).
@@ -50,13 +46,11 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism.
-    pub const ALL: [Self; 15] = [
-        Self::CompletionCoalescing,
+    pub const ALL: [Self; 13] = [
         Self::SpeculativeReceive,
         Self::UntoldReads,
         Self::Doorkeeper,
         Self::BusyFolders,
-        Self::YieldToChild,
         Self::LifoSlot,
         Self::HandOver,
         Self::ShorterQueue,
@@ -71,12 +65,10 @@ impl Mechanism {
     /// The name in [`VARIABLE`] and in tables.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::CompletionCoalescing => "completion coalescing",
             Self::SpeculativeReceive => "speculative receive",
             Self::UntoldReads => "untold reads",
             Self::Doorkeeper => "doorkeeper",
             Self::BusyFolders => "busy folders",
-            Self::YieldToChild => "yield to child",
             Self::LifoSlot => "LIFO slot",
             Self::HandOver => "hand-over",
             Self::ShorterQueue => "shorter queue",
@@ -122,7 +114,7 @@ mod switches {
     #[test]
     fn names_are_found_and_a_wrong_name_is_an_error() {
         assert_eq!(bits(""), 0);
-        assert_eq!(bits("completion coalescing,doorkeeper"), 0b1001);
+        assert_eq!(bits("speculative receive,doorkeeper"), 0b101);
         assert!(std::panic::catch_unwind(|| bits("door")).is_err());
     }
 }

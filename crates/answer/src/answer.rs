@@ -19,7 +19,7 @@ pub use limit_notice::{SAID_BYTES_MAX, say_limit};
 
 use by_rules::{error_page, fixed};
 use folder::{files, tried};
-use vermeil_gateway::{encoded, note_file, programs::GatewayRequest};
+use vermeil_gateway::{encoded, programs::GatewayRequest};
 
 use crate::{
     https,
@@ -488,9 +488,6 @@ pub fn resolved(
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
-    if local.has_programs {
-        note_file();
-    }
     match handle.outcome() {
         // The order is: the resource, its methods, the conditions, the content.
         EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Forbidden

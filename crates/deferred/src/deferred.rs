@@ -36,7 +36,7 @@ use vermeil_exchange::{AnswerHead, Lost, Sent};
 use vermeil_files::{
     Content, EntryHandle, LargeFiles, OpenFile, PathJob, SealedContent, UnopenedJob, Variant,
 };
-use vermeil_gateway::{EndedAnswer, encoded, note_file, programs::GatewayRequest};
+use vermeil_gateway::{EndedAnswer, encoded, programs::GatewayRequest};
 use vermeil_http::{
     ConnectionLimits, ParsedPart, Request, Status, TargetForm, gateway::redirect::LOCAL_REDIRECTS_MAX,
     negotiate::Choice, ranges::ByteRange,
@@ -439,7 +439,6 @@ async fn copy_range(
         let part = COPIED_BYTES.min(range.end - offset);
         let mut buffer = mem::take(&mut connection.output);
         let before = buffer.len();
-        note_file();
         let read = read_part(file, &mut buffer, part as usize, offset).await;
         if !read || !file.still_same() {
             // The bytes before are correct: this answer's head and earlier answers.
@@ -551,7 +550,6 @@ async fn send_part(
     while *offset < end {
         // A part has at most `PART_BYTES`.
         let left = (end - *offset) as usize;
-        note_file();
         match connection.sendfile(file, offset, left).await? {
             0 => return Err(Lost::Cut),
             count => *sent += count as u64,

@@ -69,7 +69,7 @@ pub use open::{SealedOpens, open, seal_opens};
 pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use passed::{is_listening, shares_port, take_passed, takes_both_families};
-pub use preemption::{preempt_when_woken, preemptions, preempts_when_woken};
+pub use preemption::preemptions;
 pub use sealed_file::SealedFile;
 pub use slots::{RegionSlot, Slots};
 pub use socket::{

@@ -64,15 +64,13 @@ pub enum NoticeKind {
     SpawnerTrouble,
     /// A core does not poll the network card as configured.
     NotPolled,
-    /// Programs are interrupted while writing answers.
-    Disturbing,
     /// The certificates of a host cannot be used.
     CertificateTrouble,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their counts.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::FileChanged,
         Self::AcceptTrouble,
         Self::ConnectionsFull,
@@ -88,7 +86,6 @@ impl NoticeKind {
         Self::ProgramSaid,
         Self::SpawnerTrouble,
         Self::NotPolled,
-        Self::Disturbing,
         Self::CertificateTrouble,
     ];
 
@@ -115,7 +112,6 @@ impl NoticeKind {
             Self::ProgramSaid => "program said",
             Self::SpawnerTrouble => "spawner",
             Self::NotPolled => "network card not polled",
-            Self::Disturbing => "programs disturbed while they write",
             Self::CertificateTrouble => "certificate not used",
         }
     }

@@ -7,7 +7,7 @@ use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex},
 };
-use vermeil_io::{allow_current_thread, preempt_when_woken, preempts_when_woken};
+use vermeil_io::allow_current_thread;
 
 type BlockingJob = Box<dyn FnOnce() + Send>;
 
@@ -20,9 +20,6 @@ struct BlockingInner {
     queue_max: usize,
     /// Cpus that a worker may run on: the cpus of the process before the cores were pinned.
     cpus: Vec<usize>,
-    /// Scheduling class of the thread that made the pool, because the thread that starts a worker
-    /// may have changed its own class for a moment.
-    preempts: Option<bool>,
 }
 
 #[derive(Default)]
@@ -41,7 +38,6 @@ impl BlockingPool {
             threads_max,
             queue_max,
             cpus,
-            preempts: preempts_when_woken(),
         }))
     }
 
@@ -82,9 +78,6 @@ impl BlockingInner {
     fn work(&self) {
         // Failure is harmless: a worker that stays pinned like its parent blocks on a core's cpu.
         let _ = allow_current_thread(&self.cpus);
-        if let Some(preempts) = self.preempts {
-            let _ = preempt_when_woken(preempts);
-        }
         loop {
             let job = {
                 let mut state = self.state.lock().expect("nothing panics under this lock");

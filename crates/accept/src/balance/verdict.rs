@@ -15,8 +15,7 @@ use std::time::Duration;
 const STUCK: Duration = Duration::from_micros(300);
 
 /// How long a waiting core may take to come to its sockets. Guess: longer than a wake-up takes on a
-/// busy machine. A core that lets a program finish writing takes longer
-/// (`gateway/yield_to_child.rs`), and neighbours treat such a core like a stuck core.
+/// busy machine.
 const COMING: Duration = Duration::from_millis(1);
 
 /// The observations of a core with a waiting connection.

@@ -1,7 +1,6 @@
 //! The mechanisms on the way of a request: pairs of a server with and without a mechanism, under
 //! the load that the mechanism is made for.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -9,21 +8,18 @@ use std::process::Command;
 use vermeil_ablation::{Mechanism, VARIABLE};
 
 use super::{keep, switched_off, variant};
+use crate::BenchResult;
 use crate::machine::BenchCpus;
-use crate::network::{BenchNetwork, Spread};
+use crate::network::BenchNetwork;
 use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
-use crate::peers::vermeil::{self, VermeilIo};
-use crate::peers::{FastcgiPool, PeerSetting, fpm, is_here};
 use crate::points::Points;
 use crate::probe::ProbeTarget;
-use crate::site::BenchSite;
 use crate::size::BenchSize;
 use crate::stop::StopFlag;
 use crate::tail::VisitedServer;
 use crate::tail::servers::{self, TailServer};
 use crate::tail::site::{TailSite, TailTree, TailWork};
-use crate::{BenchError, BenchResult};
 
 /// The metric of the server's cpu time per request.
 pub(super) const CPU: &str = "cpu_us";
@@ -34,10 +30,8 @@ pub(super) const P99: &str = "p99_us";
 /// The metric of the server's system calls per request.
 pub(super) const CALLS: &str = "calls";
 /// The only mechanism of the smoke size.
-pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::CompletionCoalescing;
+pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::SpeculativeReceive;
 
-/// The children of PHP's pool.
-const CHILDREN: usize = 4;
 /// The parts of `bench tail` in which the files are asked for.
 const ALIKE: &str = "200,000 files";
 const POPULAR: &str = "200,000 files, zipf";
@@ -46,36 +40,28 @@ const OVERLAY: &str = "200,000 files, overlayfs";
 /// A load on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServedWork {
-    /// A file in memory, over kept connections.
-    Page,
     /// A file in memory, with a connection for each request.
     Connections,
     /// The part of `bench tail` with this name.
     Tail(&'static str),
-    /// A script of PHP that says hello, with the pool on the server's cpu.
-    Php,
 }
 
 impl ServedWork {
     /// The name in rows.
     fn name(self) -> &'static str {
         match self {
-            Self::Page => "4 KB in memory",
             Self::Connections => "4 KB in memory, a connection each",
             Self::Tail(name) => name,
-            Self::Php => "PHP, hello",
         }
     }
 }
 
 /// Each mechanism with its load.
-const PAIRS: [(Mechanism, ServedWork); 6] = [
-    (SMOKE_MECHANISM, ServedWork::Page),
-    (Mechanism::SpeculativeReceive, ServedWork::Connections),
+const PAIRS: [(Mechanism, ServedWork); 4] = [
+    (SMOKE_MECHANISM, ServedWork::Connections),
     (Mechanism::Doorkeeper, ServedWork::Tail(POPULAR)),
     (Mechanism::BusyFolders, ServedWork::Tail(ALIKE)),
     (Mechanism::UntoldReads, ServedWork::Tail(OVERLAY)),
-    (Mechanism::YieldToChild, ServedWork::Php),
 ];
 
 /// Runs all pairs.
@@ -86,10 +72,7 @@ pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) 
         if options.size == BenchSize::Smoke && mechanism != SMOKE_MECHANISM {
             continue;
         }
-        match work {
-            ServedWork::Php => pairs.php(mechanism)?,
-            _ => pairs.files(mechanism, work, &files)?,
-        }
+        pairs.files(mechanism, work, &files)?;
     }
     Ok(())
 }
@@ -137,38 +120,9 @@ impl ServedPairs<'_> {
                 "request = function() return wrk.format(nil, {:?}, {{ Connection = \"close\" }}) end\n",
                 target.path
             ),
-            ServedWork::Page | ServedWork::Php => String::new(),
         };
         let server = LoadedServer { work: work.name(), state: &state, command: &command, target, requests };
         self.rounds(mechanism, &server)
-    }
-
-    /// The pairs of a load on PHP.
-    fn php(&mut self, mechanism: Mechanism) -> BenchResult<()> {
-        if !is_here(self.options.size, fpm::FPM)? {
-            return Ok(());
-        }
-        let site = BenchSite::new(&[])?;
-        let script = site.root().join("hello.php");
-        fs::write(&script, "<?php echo 'hello';").map_err(BenchError::path("write", &script))?;
-        let (php, state) = (site.state_folder("php-fpm")?, site.state_folder("vermeil")?);
-        let (network, cpu, root) = (&BenchNetwork::Loopback, self.cpus.server, site.root());
-        let pool = fpm::start(network, cpu, &php, CHILDREN)?;
-        let (socket, program) = (fpm::socket(&php), &self.options.vermeil);
-        let command = |address| {
-            let setting = PeerSetting { network, address, cpu, root: &root, state: &state };
-            let pool = FastcgiPool { socket: &socket, children: CHILDREN, spread: Spread::OneCpu };
-            vermeil::php_command(setting, program, VermeilIo::Uring, pool)
-        };
-        let server = LoadedServer {
-            work: ServedWork::Php.name(),
-            state: &state,
-            command: &command,
-            target: ProbeTarget::to("/hello.php"),
-            requests: String::new(),
-        };
-        self.rounds(mechanism, &server)?;
-        pool.stop()
     }
 
     /// The pairs of one mechanism, in turns.

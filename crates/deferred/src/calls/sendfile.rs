@@ -14,7 +14,7 @@ use vermeil_answer::{
 use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
-use vermeil_gateway::{Named, SendRefusal, SendSites, note_file};
+use vermeil_gateway::{Named, SendRefusal, SendSites};
 use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
 use vermeil_settings::gateway::SendRoot;
 use vermeil_state::core_context;
@@ -47,7 +47,6 @@ pub(crate) async fn send(
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
             let asked = Request { method, body: Framing::None, ..request.clone() };
-            note_file();
             let answer = answer::file_of_program(local, &asked, file, handle, head, &mut file_answer);
             SendfileAnswer { answer, status: Status::Ok, why: None }
         }

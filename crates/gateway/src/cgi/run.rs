@@ -183,7 +183,6 @@ impl CgiRun<'_> {
             content: &RequestBody::None,
             head_limits: options.head,
             timeouts: options.timeouts,
-            notices: self.asking.errors.notices(),
         };
         let mut output = ProgramOutput { output, process, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await

@@ -25,7 +25,6 @@ mod response_buffer;
 mod send_sites;
 mod spool;
 mod workspace;
-mod yield_to_child;
 
 pub use asking::Asking;
 pub use client::{GatewayClient, GatewayCore};
@@ -44,4 +43,3 @@ pub use send_sites::{Named, SendRefusal, SendSites, encoded, send_roots};
 pub use spool::Spools;
 use vermeil_settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub use workspace::{ParentFolder, PrivateWorkspace, RunDirs};
-pub use yield_to_child::note_file;

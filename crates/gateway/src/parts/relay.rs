@@ -14,7 +14,6 @@ use super::{
     AllowedCoding, Broken, ContentReader, ErrorLines, Failure, GatewayClient, GatewayCore, GatewayTimeouts,
     Last, ProgramRead, ProgramReader, ProgramWriter, RequestBody, ResponseBuffer, Trouble,
     coding::{self, AnswerCoding, ContentCoding, OutputProgress},
-    yield_to_child::YieldToChild,
 };
 use bytes::Bytes;
 use std::{
@@ -36,7 +35,6 @@ use vermeil_http::{
     },
     response::{HeadWriter, PageContent as Sends, Persistence},
 };
-use vermeil_log::Notices;
 
 /// Bytes of output gathered before a send, as for ready answers of the server.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
@@ -59,8 +57,6 @@ pub(crate) struct ExchangeParameters<'a> {
     pub content: &'a RequestBody,
     pub head_limits: HeadLimits,
     pub timeouts: GatewayTimeouts,
-    /// The log of the operator.
-    pub notices: &'a Notices,
 }
 
 /// The result of an exchange for the client.
@@ -227,17 +223,11 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
     /// Reads the available output, and more output until `hold` expires or there is `enough`. An
     /// unfinished record is read to its end in any case.
     async fn gather(&mut self, hold: &mut Sleep, enough: usize) {
-        let notices = self.exchange.notices;
-        let mut patience = YieldToChild::new(notices);
         while !self.ended && self.failed.is_none() && self.output.len() < enough {
             self.output.set_aside();
-            let read = match patience.while_pending(hold.limit(self.read())).await {
+            let read = match hold.limit(self.read()).await {
                 Ok(read) => read,
-                Err(_) if self.reader.is_amid() => {
-                    // The wait for the rest of the record has no bound, so the core preempts again.
-                    patience = YieldToChild::new(notices);
-                    self.read().await
-                }
+                Err(_) if self.reader.is_amid() => self.read().await,
                 Err(_) => break,
             };
             self.failed = read.err();

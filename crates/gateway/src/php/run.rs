@@ -163,7 +163,6 @@ impl PhpRun<'_> {
             content: &self.content,
             head_limits: self.asking.options.head,
             timeouts: self.asking.options.timeouts,
-            notices: self.asking.errors.notices(),
         };
         relay(connection, &exchange, &mut writer, &mut reader, errors).await
     }

@@ -12,7 +12,6 @@
 
 mod buffers;
 mod close_reason;
-mod completion_coalescing;
 mod listener;
 mod outbox;
 mod ring;
@@ -25,7 +24,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -36,7 +35,6 @@ use crate::driver::table::{GenerationalTable, Id};
 use crate::error::{listener_closed, stale};
 use crate::{DriverOptions, IoError, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
 use buffers::Buffers;
-use completion_coalescing::CompletionCoalescing;
 use listener::{NextConnection, UringListener};
 use outbox::Outbox;
 use ring::{Completion, Ring, RingWait};
@@ -113,8 +111,6 @@ pub(crate) struct Uring {
     detached: VecDeque<(ObjectKey, Detached)>,
     /// Completions being dispatched; kept for the memory.
     batch: Vec<Completion>,
-    coalescing: CompletionCoalescing,
-    epoch: Instant,
     /// The kernel may have deferred work without notice, because the kernel does a limited amount
     /// per call.
     behind: bool,
@@ -164,8 +160,6 @@ impl Uring {
             sources: GenerationalTable::new(),
             detached: VecDeque::new(),
             batch: Vec::new(),
-            coalescing: CompletionCoalescing::default(),
-            epoch: Instant::now(),
             behind: false,
         };
         uring.watch_waker();
@@ -202,11 +196,6 @@ impl Uring {
         let wait = match timeout {
             Some(Duration::ZERO) => RingWait::No,
             _ if self.shared.awaited || ring.has_completions() => RingWait::No,
-            timeout if ring.can_coalesce() && self.coalescing.ask() > 1 => RingWait::Several {
-                count: self.coalescing.ask(),
-                gather: completion_coalescing::GATHER,
-                timeout,
-            },
             timeout => RingWait::First(timeout),
         };
         if wait != RingWait::No || self.behind || ring.has_unsubmitted() || ring.has_kernel_work() {
@@ -228,7 +217,6 @@ impl Uring {
             came = self.dispatch();
             count += came;
         }
-        self.coalescing.came(count, self.epoch.elapsed());
         Ok(count + self.settle())
     }
 

@@ -13,7 +13,6 @@ use std::{
     },
     time::Duration,
 };
-use vermeil_io::{preempt_when_woken, preempts_when_woken};
 
 #[test]
 fn task_returns_its_result_to_any_waiter() {
@@ -124,16 +123,6 @@ fn blocking_work_leaves_the_core_and_comes_back() {
         (elsewhere, crate::current_color() == Some(id))
     });
     assert_eq!(task.wait(), Ok((None, true)));
-}
-
-#[test]
-fn blocking_thread_inherits_the_scheduling_class() {
-    let runtime = runtime();
-    let task = runtime.handle().spawn(async {
-        preempt_when_woken(false).unwrap();
-        blocking(preempts_when_woken).await.unwrap()
-    });
-    assert_eq!(task.wait(), Ok(preempts_when_woken()));
 }
 
 #[test]

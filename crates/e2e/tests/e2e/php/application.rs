@@ -4,7 +4,6 @@
 use super::{site, writable, write};
 use crate::support::{Io, TestServer, on_usual, until};
 use std::{
-    fs,
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     sync::mpsc,
@@ -16,7 +15,6 @@ on_usual! {
     unread_content_blocks_no_later_request,
     held_output_is_sent_after_application_dies,
     parts_are_sent_together_unless_flushed,
-    child_writing_held_answer_keeps_cpu,
     each_bad_head_is_logged_with_request,
     half_closed_client_gets_its_answer,
     request_of_each_client_that_leaves_has_one_line,
@@ -123,67 +121,6 @@ fn parts_are_sent_together_unless_flushed(io: Io) {
         });
     }
     server.stops_clean();
-}
-
-/// While the server holds a part back, its core does not preempt other threads on wake-up; before
-/// and afterwards the core does. The server also does not wait if it sends files, or for the rest
-/// of a record that does not come.
-fn child_writing_held_answer_keeps_cpu(io: Io) {
-    let site = site();
-    write(&site, "x.php", "");
-    write(&site, "x.txt", "file");
-    let socket = writable(&site, "run").join("php.sock");
-    let listener = UnixListener::bind(&socket).expect("a socket");
-    let (look, told) = mpsc::channel::<(u32, usize, Duration)>();
-    let (tell, classes) = mpsc::channel();
-    thread::spawn(move || {
-        for (pid, bytes, pause) in told {
-            let mut server = listener.accept().expect("the server connects").0;
-            let id = read_until(&mut server, STDIN).expect("a request");
-            let parts =
-                [record(STDOUT, id, b"Content-Type: text/plain\r\n\r\nfirst"), record(STDOUT, id, b"rest")];
-            let text = parts.concat();
-            let (before, behind) = text.split_at(parts[0].len() + bytes);
-            server.write_all(before).expect("there is room");
-            thread::sleep(pause);
-            tell.send(classes_of_cores(pid)).expect("the test waits");
-            server.write_all(&[behind, &record(END, id, &[0; 8])].concat()).expect("there is room");
-        }
-    });
-    let server = TestServer::start(io, &site, &["--cores=1", &format!("--php=unix:{}", socket.display())]);
-    let mut client = server.client();
-    let mut while_held = |bytes, pause| {
-        look.send((server.pid(), bytes, pause)).expect("it waits");
-        assert_eq!(client.get("/x.php").text(), "firstrest");
-        classes.recv().expect("it looked")
-    };
-    let (soon, late) = (Duration::from_millis(2), Duration::from_millis(200));
-    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
-    until("the class while it holds back", || (while_held(0, soon) == [SCHED_BATCH]).then_some(()));
-    assert_eq!(classes_of_cores(server.pid()), [SCHED_OTHER]);
-    assert_eq!(while_held(2, late), [SCHED_OTHER], "amid a record");
-    let mut files = server.client();
-    until("the class of who sends files", || {
-        let mut beside_a_file = || {
-            assert!(files.get("/x.txt").text().ends_with("file"));
-            while_held(0, soon) == [SCHED_OTHER]
-        };
-        (0..3).all(|_| beside_a_file()).then_some(())
-    });
-    server.stops_clean();
-}
-
-const SCHED_OTHER: &str = "0";
-const SCHED_BATCH: &str = "3";
-
-/// The scheduling classes of a server's cores: field 41 of `stat`, counted from the parenthesised
-/// name (proc(5)).
-fn classes_of_cores(pid: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
-    let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
-    let cores = stats.filter(|stat| stat.contains("(vermeil-0)"));
-    let class = |stat: String| stat.rsplit_once(") ")?.1.split(' ').nth(41 - 3).map(str::to_owned);
-    cores.filter_map(class).collect()
 }
 
 /// Reads records up to the end of a stream; returns the request's number.

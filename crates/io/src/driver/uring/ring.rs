@@ -65,13 +65,6 @@ pub(super) enum RingWait {
     No,
     /// Until there is a completion, or the timeout.
     First(Option<Duration>),
-    /// Until there are `count` completions, or until there is at least one after the time `gather`,
-    /// or the timeout.
-    Several {
-        count: u32,
-        gather: Duration,
-        timeout: Option<Duration>,
-    },
 }
 
 /// `struct io_uring_getevents_arg` of the kernel.
@@ -153,11 +146,6 @@ impl Ring {
             consumed: 0,
             in_flight: 0,
         })
-    }
-
-    /// Whether a wait may coalesce completions.
-    pub(super) fn can_coalesce(&self) -> bool {
-        self.io.params().is_feature_min_timeout()
     }
 
     pub(super) fn io(&self) -> &IoUring {
@@ -370,20 +358,19 @@ impl Ring {
     }
 
     fn enter_once(&mut self, wait: RingWait) -> io::Result<()> {
-        let (want, gather, limit) = match wait {
-            RingWait::No => (0, Duration::ZERO, None),
-            RingWait::First(timeout) => (1, Duration::ZERO, timeout),
-            RingWait::Several { count, gather, timeout } => (count, gather, timeout),
+        let (want, limit) = match wait {
+            RingWait::No => (0, None),
+            RingWait::First(timeout) => (1, timeout),
         };
         let timeout = limit.map(types::Timespec::from);
         let argument = GetEventsArg {
             sigmask: 0,
             sigmask_bytes: 0,
-            min_wait_us: gather.as_micros() as u32,
+            min_wait_us: 0,
             timeout: timeout.as_ref().map_or(0, |timeout| (&raw const *timeout).addr() as u64),
         };
         let (mut pointer, mut bytes, mut flags) = (std::ptr::null(), 0, self.enter_flags);
-        if limit.is_some() || gather > Duration::ZERO {
+        if limit.is_some() {
             (pointer, bytes) = (&raw const argument, size_of::<GetEventsArg>());
             flags |= EnterFlags::EXT_ARG;
         }

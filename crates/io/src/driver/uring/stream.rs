@@ -4,8 +4,8 @@
 //! bytes. Receiving is armed when a task first waits (`speculative_recv.rs`) and stays armed. It is
 //! suspended while too many buffers are parked unread, and ends before the socket is released.
 //! Receiving uses system calls while the shared buffers are all in use, so that no reader depends
-//! on other readers. It also uses system calls, without the copy out of shared buffers, after a
-//! large burst to a reader with room for another. A closed stream stays in the table only while the
+//! on other readers. After a burst that filled all buffers of a stream, a reader with as much free
+//! room receives by system calls too, directly into its own memory, which saves a copy. A closed stream stays in the table only while the
 //! kernel may read the memory of its send. Tested in `tests/suite`.
 
 use std::io;
@@ -333,8 +333,9 @@ impl UringStream {
         self.cancel_receive(id, shared);
     }
 
-    /// A receive under way would take the next bytes, so the receive must end first. A stream in
-    /// another state than the following was not idle.
+    /// Gives up the socket of an idle stream. An armed receive would take the next bytes, so the
+    /// receive is cancelled first (`Later`). A stream with unread bytes, an end, a send or a watch
+    /// is not idle (`Not`).
     pub(super) fn release(&mut self, id: Id, cx: &Context<'_>, shared: &mut UringShared) -> StreamRelease {
         let leaves = self.phase == StreamPhase::Detaching;
         let sends = !matches!(self.sending, UringSending::Idle | UringSending::Done);
@@ -607,7 +608,7 @@ impl UringStream {
 
 impl UringStream {
     /// The stream leaves the driver: cancels the operations under way. The completions of receives
-    /// and sends are still to come, because they may have bytes. Returns whether the stream can
+    /// and sends are still to come, because they may have bytes. Returns `Leaves` if the stream can
     /// leave now.
     pub(super) fn detach(&mut self, id: Id, shared: &mut UringShared) -> StreamFate {
         if self.phase == StreamPhase::Detaching {
@@ -657,7 +658,10 @@ impl UringStream {
             UringSending::Unsent(op) => DetachedSend::Unsent(Box::new(shared.outbox.unpack_unsent(op))),
             UringSending::Done => DetachedSend::Done,
             UringSending::Failed(error) => DetachedSend::Failed(io::Error::from_raw_os_error(error)),
-            UringSending::Idle | UringSending::Queued(_) | UringSending::InFlight(_) => DetachedSend::Idle,
+            UringSending::Idle => DetachedSend::Idle,
+            UringSending::Queued(_) | UringSending::InFlight(_) => {
+                unreachable!("a stream leaves its driver when its sends have ended")
+            }
         };
         DetachedStream {
             fd: self.fd,
