@@ -63,7 +63,7 @@ pub(crate) async fn answer(
                 if let Some(why) = why {
                     of_program.say(NoticeKind::ProgramFailed, &why, &status.code());
                 }
-                Ok(of_program.page(connection, status, file_head))
+                Ok(of_program.own_page(connection, status, file_head))
             }
         };
     }
@@ -133,7 +133,7 @@ impl OfProgram<'_> {
             Err(refusal) => {
                 let why = refusal.said(named, self.send_cure());
                 self.say(NoticeKind::ProgramFailed, &why, &Status::BadGateway.code());
-                Ok(self.page(connection, Status::BadGateway, self.head))
+                Ok(self.own_page(connection, Status::BadGateway, self.head))
             }
         }
     }
@@ -176,7 +176,9 @@ impl OfProgram<'_> {
                 Ok(request) => return Ok(CallOutcome::Redirected(request)),
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
-            Ok(Relayed::ErrorPage(status)) => return Ok(self.page(connection, status, self.head)),
+            Ok(Relayed::ErrorPage(status, lines)) => {
+                return Ok(self.page(connection, status, &lines, self.head));
+            }
             Ok(_) => unreachable!("files are sent elsewhere"),
             Err(broken) => broken,
         };
@@ -206,15 +208,27 @@ impl OfProgram<'_> {
             true => AnswerHead { persistence: Persistence::Close, ..self.head },
             false => self.head,
         };
-        Ok(self.page(connection, status, head))
+        Ok(self.own_page(connection, status, head))
     }
 
-    fn page(&self, connection: &mut Connection, status: Status, head: AnswerHead) -> CallOutcome {
+    /// The host's page for an error of the server.
+    fn own_page(&self, connection: &mut Connection, status: Status, head: AnswerHead) -> CallOutcome {
         let lines: &[u8] = match status {
             Status::ServiceUnavailable => RETRY_AFTER,
             Status::MethodNotAllowed => ALLOW,
             _ => b"",
         };
+        self.page(connection, status, lines, head)
+    }
+
+    /// The host's page for `status`, with these fields, each with CRLF.
+    fn page(
+        &self,
+        connection: &mut Connection,
+        status: Status,
+        lines: &[u8],
+        head: AnswerHead,
+    ) -> CallOutcome {
         let out = &mut connection.output;
         let answer = core_context::with(|local| answer::error(local, status, lines, head, out));
         CallOutcome::Answer(answer, head.persistence)

@@ -122,6 +122,10 @@ impl RouteSearch<'_> {
             split::candidates(path.bytes, EXTENSION).take_while(|cut| cut.script.len() <= path.names_max())
         {
             let handle = self.look_up(cut.script).await?;
+            if is_missing(&handle) && !cut.path_info.is_empty() {
+                // So nothing is below this name, and a path of hundreds of names costs one look-up.
+                break;
+            }
             if is_program(&handle) {
                 let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
                 return Ok(RequestRoute::Program(FoundProgram { script, path_info }));
@@ -194,6 +198,10 @@ impl RouteSearch<'_> {
             answer::found_by_files(local, site, request, &handle, *head, out)
         }))
     }
+}
+
+fn is_missing(handle: &Result<EntryHandle, Status>) -> bool {
+    matches!(handle, Ok(handle) if matches!(handle.outcome(), EntryOutcome::NotFound(_)))
 }
 
 fn is_program(handle: &Result<EntryHandle, Status>) -> bool {

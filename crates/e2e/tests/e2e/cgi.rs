@@ -26,6 +26,7 @@ on_usual! {
     suffixes_name_programs_anywhere,
     error_output_is_logged_with_its_request,
     late_programs_are_killed,
+    program_goes_on_after_its_answer,
     a_client_that_goes_takes_the_whole_group_along,
     a_host_has_its_bounds,
     programs_that_are_refused_take_no_place,
@@ -479,6 +480,34 @@ fn write_family(site: &TestSite, name: &str, before: &str) -> std::path::PathBuf
     mode(&numbers, 0o666);
     script(site, name, &format!("{before}\n{{ {FAMILY} }} >> {}\nwait", numbers.display()));
     numbers
+}
+
+/// Regression: the next request of the client waited for the program, and a client that left had
+/// the program killed.
+fn program_goes_on_after_its_answer(io: Io) {
+    let site = site();
+    let folder = site.outside("work");
+    fs::create_dir(&folder).expect("a folder");
+    mode(&folder, 0o777);
+    let work = folder.display();
+    script(
+        &site,
+        "cgi-bin/x",
+        &format!(
+            "printf 'Content-Type: text/plain\\nContent-Length: 2\\n\\nok'
+             while [ ! -e {work}/go ]; do sleep 0.01; done
+             echo more; echo more >&2; touch {work}/done"
+        ),
+    );
+    let server = serve(io, &site, &[]);
+    let mut client = server.client();
+    assert_eq!(client.get("/cgi-bin/x").text(), "ok");
+    assert_eq!(client.get("/").status, 200);
+    drop(client);
+    fs::write(folder.join("go"), "").expect("a file");
+    until("the program has ended its work", || folder.join("done").exists().then_some(()));
+    server.says(": more\n");
+    server.stops_clean();
 }
 
 fn late_programs_are_killed(io: Io) {

@@ -452,17 +452,27 @@ fn program_errors_have_pages_if_asked(io: Io) {
     let site = crate::php::site();
     site.write("trouble.html", b"<p>our trouble");
     site.write("a.php", b"<?php http_response_code((int) $_GET['s']); echo 'of the program';");
+    site.write("long.php", b"<?php http_response_code(500); echo str_repeat('trouble ', 1000000);");
+    site.write(
+        "login.php",
+        b"<?php http_response_code(401); header('WWW-Authenticate: Basic realm=\"x\"'); echo 'of the program';",
+    );
     for (keys, text) in [("", "of the program"), ("error_pages_of_programs = true\n", "<p>our trouble")] {
         let server = TestServer::configured(
             io,
             &site,
             &format!(
-                "[[host]]\nroot = \"site\"\nphp = true\nerror_pages = {{ 5xx = \"/trouble.html\" }}\n{keys}"
+                "[[host]]\nroot = \"site\"\nphp = true\nerror_pages = {{ 401 = \"/trouble.html\", 5xx = \"/trouble.html\" }}\n{keys}"
             ),
         );
         let mut client = server.client();
         let failed = client.get("/a.php?s=500");
         assert_eq!((failed.status, failed.text()), (500, text));
+        let login = client.get("/login.php");
+        assert_eq!((login.status, login.text()), (401, text));
+        assert_eq!(login.field("www-authenticate"), "Basic realm=\"x\"", "a client cannot do without");
+        let long = client.get("/long.php");
+        assert_eq!((long.status, long.text() == text), (500, !keys.is_empty()));
         let missing = client.get("/a.php?s=404");
         assert_eq!((missing.status, missing.text()), (404, "of the program"));
         assert_eq!(client.get("/a.php?s=200").text(), "of the program");

@@ -4,10 +4,10 @@
 //! program that ignores the content blocks nothing. Only this core reads the pipes, so output waits
 //! only for the program.
 
-use crate::parts::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble};
+use crate::parts::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble, reopened};
 use bytes::Bytes;
 use rustix::{
-    fs::{MemfdFlags, OFlags, SeekFrom, memfd_create, seek},
+    fs::{MemfdFlags, OFlags, memfd_create},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
 };
@@ -38,6 +38,8 @@ pub(super) struct ProgramPipes {
     stdout: Pipe,
     /// `None` once the error output has ended.
     stderr: Option<Pipe>,
+    /// Whether the output has ended.
+    has_ended: bool,
 }
 
 /// The read end of a pipe.
@@ -51,23 +53,21 @@ pub(super) fn open(content: &RequestBody, null: &File) -> io::Result<(Stdio, Pro
     let stdin = match content {
         RequestBody::None => null.try_clone()?.into(),
         RequestBody::Memory(bytes, _) => in_memory(bytes)?,
-        RequestBody::Spooled(spool) => {
-            let file = spool.reopen()?;
-            seek(&file, SeekFrom::Start(0))?;
-            file
-        }
+        RequestBody::Spooled(spool) => spool.reopen()?,
     };
     let (stdout, our_stdout) = pipe()?;
     let (stderr, our_stderr) = pipe()?;
-    Ok((Stdio { stdin, stdout, stderr }, ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr) }))
+    Ok((
+        Stdio { stdin, stdout, stderr },
+        ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr), has_ended: false },
+    ))
 }
 
 /// A file without a name that holds these bytes, to be read from the start.
 fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("content", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
-    seek(&file, SeekFrom::Start(0))?;
-    Ok(file.into())
+    reopened(&file)
 }
 
 /// Returns the write end, which blocks as programs expect, and the nonblocking read end.
@@ -97,6 +97,11 @@ impl Pipe {
 }
 
 impl ProgramPipes {
+    /// Whether the program's output has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Reads available error output. Returns whether there was any.
     fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
         let mut took = false;
@@ -133,6 +138,7 @@ impl ProgramPipes {
             match self.stdout.read(output) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(0) => {
+                    self.has_ended = true;
                     self.take_errors(errors)?;
                     return Ok(0);
                 }

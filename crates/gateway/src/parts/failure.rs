@@ -40,6 +40,9 @@ pub enum Failure {
     /// There is no room for the client's content.
     #[error("there is no room for the content: {0}")]
     Spool(std::io::Error),
+    /// The client's content cannot be read back from the file that keeps it.
+    #[error("the content cannot be read from its file in spool_folder: {0}")]
+    ContentUnread(std::io::Error),
     /// All programs are busy, and the queue of requests is full.
     #[error("{0} requests wait for it already (raise the bound of the queue, or the number of programs)")]
     QueueFull(usize),
@@ -112,9 +115,11 @@ impl Failure {
             Self::Start(error) if error.is_passing() => Status::ServiceUnavailable,
             Self::Start(_) | Self::Exited(_) => Status::BadGateway,
             Self::Pipes(_) => Status::ServiceUnavailable,
-            Self::Spool(_) | Self::QueueFull(_) | Self::QueueLate(_) | Self::NoPool => {
-                Status::ServiceUnavailable
-            }
+            Self::Spool(_)
+            | Self::ContentUnread(_)
+            | Self::QueueFull(_)
+            | Self::QueueLate(_)
+            | Self::NoPool => Status::ServiceUnavailable,
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
             Self::Connect(_) | Self::ConnectLate(_) | Self::Program(_) | Self::BadHead(_) => {
                 Status::BadGateway

@@ -64,6 +64,9 @@ pub enum Trouble {
     /// The connection failed.
     #[error("its connection failed: {0}")]
     Connection(#[from] io::Error),
+    /// The answer could not be compressed.
+    #[error("its answer cannot be compressed: {0}")]
+    Coding(io::Error),
     /// The program ended before its answer was complete.
     #[error("it ended before its answer did")]
     Ended,

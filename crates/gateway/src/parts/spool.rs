@@ -12,7 +12,7 @@ use rustix::{
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::fd::OwnedFd,
+    os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -133,18 +133,28 @@ impl Spool {
         self.file.write_all(piece)
     }
 
-    /// Opens the same file again for a program, which then has its own read position.
+    /// Opens the same file for a program ([`reopened`]).
     ///
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn reopen(&self) -> io::Result<OwnedFd> {
-        self.file.try_clone().map(OwnedFd::from)
+        reopened(&self.file)
     }
 
     /// Length of the content.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// Opens `file` again for reading, at its start. A program with the result cannot write to the
+/// file, which counts against the server's bound and belongs to the server's user.
+///
+/// # Errors
+/// No descriptors are left, or `/proc` is missing.
+pub(crate) fn reopened(file: &File) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn nameless(folder: &Path) -> io::Result<File> {
@@ -177,6 +187,9 @@ mod tests {
         let mut read = [0; 7];
         one.file.read_exact_at(&mut read, 0).expect("there");
         assert_eq!((&read, one.bytes()), (b"1234567", 7));
+        let of_program = File::from(one.reopen().expect("a descriptor"));
+        assert_eq!(io::read_to_string(&of_program).expect("readable"), "1234567");
+        assert!((&of_program).write_all(b"8").is_err(), "a program writes nothing there");
         drop(one);
         two.append(b"4567890").expect("given back");
         drop(two);

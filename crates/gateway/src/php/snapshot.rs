@@ -34,15 +34,17 @@ pub struct PoolSnapshot {
     pub service_ns_sum: u64,
     /// The longest of these times, in nanoseconds.
     pub service_ns_max: u64,
+    /// Requests whose answers have ended.
+    pub served: u64,
     /// Number of restarts after the pool ended; 0 for an external pool.
     pub restarts: u64,
 }
 
 impl PoolSnapshot {
     /// Expected wait of the last request in the queue, in nanoseconds, at the mean service time so
-    /// far.
+    /// far. 0 until a first request was served.
     pub fn waiting_ns(&self) -> u64 {
-        let each = self.service_ns_sum.checked_div(self.requests).unwrap_or_default();
+        let each = self.service_ns_sum.checked_div(self.served).unwrap_or_default();
         (self.queue as u64).saturating_mul(each) / self.connections_max.max(1) as u64
     }
 }
@@ -55,6 +57,7 @@ pub struct PhpCounters {
     pub given_up: u64,
     pub retried: u64,
     pub failed: u64,
+    served: u64,
     wait_ns_sum: u64,
     wait_ns_max: u64,
     service_ns_sum: u64,
@@ -72,6 +75,7 @@ impl PhpCounters {
     }
 
     pub fn served(&mut self, ns: u64) {
+        self.served += 1;
         self.service_ns_sum += ns;
         self.service_ns_max = self.service_ns_max.max(ns);
         self.times.get_or_insert_default().run.count(ns);
@@ -94,6 +98,7 @@ impl PhpCounters {
             given_up: self.given_up,
             retried: self.retried,
             failed: self.failed,
+            served: self.served,
             wait_ns_sum: self.wait_ns_sum,
             wait_ns_max: self.wait_ns_max,
             service_ns_sum: self.service_ns_sum,

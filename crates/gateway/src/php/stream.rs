@@ -53,8 +53,10 @@ pub(super) struct PhpConnection {
     id: RequestId,
     /// Received and unread bytes. After a long answer the buffer has room for another.
     buffer: Vec<u8>,
-    /// Whether the last answer ended so that another request may follow.
-    is_clean: bool,
+    /// Whether the last request was given to the stream as a whole.
+    is_given: bool,
+    /// The answer to the last request, as far as it was read.
+    response: FastcgiResponse,
 }
 
 impl PhpConnection {
@@ -65,16 +67,17 @@ impl PhpConnection {
             ApplicationAddress::Unix(path) => TcpStream::connect_unix(path).await?,
             ApplicationAddress::Tcp(addresses) => addresses.connect(patience).await?,
         };
-        Ok(Self { stream, id: RequestId::FIRST, buffer: Vec::new(), is_clean: true })
+        let (id, response) = (RequestId::FIRST, FastcgiResponse::new(RequestId::FIRST));
+        Ok(Self { stream, id, buffer: Vec::new(), is_given: false, response })
     }
 
     /// Whether the connection is reusable: the last answer ended cleanly, and neither bytes nor an
     /// end of stream have come since.
     pub(super) async fn is_alive(&mut self) -> bool {
-        let Self { stream, buffer, is_clean, .. } = self;
+        let Self { stream, buffer, response, .. } = self;
         // A poll would also be pending on another core, and with a spent budget.
         let is_here = stream.move_here().await.is_ok();
-        *is_clean && is_here && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None))
+        response.is_over() && is_here && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None))
     }
 
     /// Whether the connection may be kept: the last request was sent whole, and the answer ended
@@ -82,7 +85,18 @@ impl PhpConnection {
     pub(super) async fn may_be_kept(&self) -> bool {
         // An application may answer before reading the whole request. After half a record the
         // application could not parse another request.
-        self.is_clean && self.buffer.is_empty() && self.is_sent().await
+        self.is_given && self.has_ended() && self.buffer.is_empty() && self.is_sent().await
+    }
+
+    /// Whether the last answer has ended so that another request may follow.
+    pub(super) fn has_ended(&self) -> bool {
+        self.response.is_over()
+    }
+
+    /// Reads the rest of the last answer.
+    pub(super) fn rest(&mut self) -> ResponseReader<'_> {
+        let Self { stream, buffer, response, .. } = self;
+        ResponseReader { stream, buffer, response }
     }
 
     /// Whether the last send is complete.
@@ -98,15 +112,15 @@ impl PhpConnection {
         put: impl FnOnce(&mut Params<'_>),
     ) -> (RequestWriter<'_>, ResponseReader<'_>) {
         self.id = self.id.next();
-        self.is_clean = false;
+        self.is_given = false;
+        self.response = FastcgiResponse::new(self.id);
         let mut first = Vec::with_capacity(2048);
         request::begin(&mut first, self.id, persistence);
         let mut params = Params::new(&mut first, self.id);
         put(&mut params);
         params.finish();
-        let Self { stream, id, buffer, is_clean } = self;
-        let writer = RequestWriter { stream, id: *id, first };
-        (writer, ResponseReader { stream, buffer, response: FastcgiResponse::new(*id), is_clean })
+        let Self { stream, id, buffer, is_given, response } = self;
+        (RequestWriter { stream, id: *id, first, is_given }, ResponseReader { stream, buffer, response })
     }
 
     /// Tells the application to abandon the answer, if that is possible without waiting.
@@ -127,6 +141,7 @@ pub(super) struct RequestWriter<'a> {
     id: RequestId,
     /// Begin record and parameters, until sent.
     first: Vec<u8>,
+    is_given: &'a mut bool,
 }
 
 impl RequestWriter<'_> {
@@ -160,6 +175,7 @@ impl ProgramWriter for RequestWriter<'_> {
         if !head.is_empty() {
             self.send(head, Bytes::new()).await?;
         }
+        *self.is_given |= last == Last::Yes;
         Ok(())
     }
 }
@@ -168,8 +184,7 @@ impl ProgramWriter for RequestWriter<'_> {
 pub(super) struct ResponseReader<'a> {
     stream: &'a TcpStream,
     buffer: &'a mut Vec<u8>,
-    response: FastcgiResponse,
-    is_clean: &'a mut bool,
+    response: &'a mut FastcgiResponse,
 }
 
 impl ProgramReader for ResponseReader<'_> {
@@ -179,8 +194,7 @@ impl ProgramReader for ResponseReader<'_> {
         errors: &mut ErrorLines,
     ) -> Result<ProgramRead, Trouble> {
         loop {
-            let read = unframe(&mut self.response, self.buffer, output, errors)?;
-            *self.is_clean = self.response.is_over();
+            let read = unframe(self.response, self.buffer, output, errors)?;
             if let Some(read) = read {
                 return Ok(read);
             }

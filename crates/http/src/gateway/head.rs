@@ -65,6 +65,10 @@ pub struct ResponseHead {
     pub lines: Vec<u8>,
 }
 
+/// See [`ResponseHead::lines_of_error`].
+const KEPT_WITH_ERRORS: [&[u8]; 5] =
+    [b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After", b"Set-Cookie"];
+
 impl ResponseHead {
     /// Appends the status line and the fields; the server's own fields must follow.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -74,6 +78,16 @@ impl ResponseHead {
         out.extend_from_slice(&self.reason);
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&self.lines);
+    }
+
+    /// The lines that a page must keep which replaces this error: the challenge of a 401 and a 407,
+    /// the methods of a 405 (RFC 9110 §11.6.1, §15.5.6), when to try again, and cookies.
+    pub fn lines_of_error(&self) -> Vec<u8> {
+        let is_kept = |line: &&[u8]| {
+            let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+            KEPT_WITH_ERRORS.iter().any(|kept| name.eq_ignore_ascii_case(kept))
+        };
+        self.lines.split_inclusive(|&byte| byte == b'\n').filter(is_kept).flatten().copied().collect()
     }
 
     /// Whether an answer with this status has content at all (RFC 9110 §6.4.1).
