@@ -54,13 +54,13 @@ impl Handle {
     }
 }
 
-/// Lets the color of this task move to another core while `future` waits. After the wait, the color
-/// stays on the core where the task then runs. For tasks of [`Handle::spawn_staying`]; the colors
+/// Lets the color of this task move to another core until `future` is ready or dropped. From then on
+/// the color stays on the core where the task then runs. For tasks of [`Handle::spawn_staying`]; the colors
 /// of other tasks move as their placement says.
 ///
 /// A future that cannot be moved in memory is pinned by the caller: `movable(pin!(future))`.
 pub fn movable<F: Future + Unpin>(future: F) -> impl Future<Output = F::Output> {
-    Movable(future)
+    Movable { future, waits: false }
 }
 
 /// Wakes tasks in `wake`. The tasks continue on the running core, whatever the policy says, if
@@ -73,16 +73,34 @@ pub fn wake_here<R>(wake: impl FnOnce() -> R) -> R {
 }
 
 /// The future of [`movable`].
-struct Movable<F>(F);
+struct Movable<F> {
+    future: F,
+    /// Whether the last poll was not ready.
+    waits: bool,
+}
 
 impl<F: Future + Unpin> Future for Movable<F> {
     type Output = F::Output;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let polled = Pin::new(&mut self.0).poll(context);
-        let staying = if polled.is_ready() { Staying::Stays } else { Staying::MayMove };
-        current(|core| core.run.marks.staying.set(Some(staying)));
+        let polled = Pin::new(&mut self.future).poll(context);
+        self.waits = polled.is_pending();
+        set_staying(if self.waits { Staying::MayMove } else { Staying::Stays });
         polled
     }
+}
+
+impl<F> Drop for Movable<F> {
+    fn drop(&mut self) {
+        if self.waits {
+            set_staying(Staying::Stays);
+        }
+    }
+}
+
+/// From the end of its event on, the color of the running task may move or stays.
+#[inline]
+fn set_staying(staying: Staying) {
+    current(|core| core.run.marks.staying.set(Some(staying)));
 }

@@ -1,4 +1,4 @@
-//! Succession: a single woken color runs next, ahead of the queue; several woken colors run in the
+//! The LIFO slot: a single woken color runs next, ahead of the queue; several woken colors run in the
 //! order of the queue.
 
 use super::PATIENCE;
@@ -59,12 +59,16 @@ const SHORT: Duration = Duration::from_nanos(500);
 #[test]
 fn only_woken_color_runs_next() {
     assert_eq!(order(Policy::Adaptive, SHORT, &['b']), "abc");
-    assert_eq!(order(Policy::Mely, SHORT, &['b']), "acb", "as the documents have it");
+    assert_eq!(order(Policy::Mely, SHORT, &['b']), "acb", "Mely's policy has no LIFO slot");
 }
 
 #[test]
-fn long_event_queues_its_woken_colors() {
+fn several_woken_colors_are_queued_in_order() {
     assert_eq!(order(Policy::Adaptive, SHORT, &['b', 'd', 'e']), "acbde");
+}
+
+#[test]
+fn long_event_queues_its_woken_color() {
     assert_eq!(order(Policy::Adaptive, Duration::from_millis(1), &['b']), "acb");
 }
 

@@ -76,6 +76,28 @@ fn staying_task_moves_in_movable_waits_alone() {
     runtime.shutdown(PATIENCE);
 }
 
+#[test]
+fn task_that_gave_a_movable_wait_up_stays() {
+    let runtime = scattering();
+    let handle = runtime.handle();
+    let task = handle.spawn_staying(CoreIndex(0), async {
+        for _ in 0..50 {
+            let mut wait = Box::pin(movable(std::future::pending::<()>()));
+            poll_fn(|context| {
+                assert!(wait.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            drop(wait);
+            let core = here();
+            wait_for_thread().await;
+            assert_eq!(here(), core);
+        }
+    });
+    task.wait().expect("the task does not panic");
+    runtime.shutdown(PATIENCE);
+}
+
 /// A task that waits on `core`, in a movable wait or not, until it is woken; its waker and its end.
 fn waiting_task(runtime: &Runtime, core: CoreIndex, may_move: bool) -> (Waker, crate::Task<CoreIndex>) {
     let (to, waker) = std::sync::mpsc::channel();
