@@ -12,7 +12,7 @@
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/e2e/tests/steer/busy.rs`).
 
-use std::time::Duration;
+use std::{io, time::Duration};
 use vermeil::{CoreIndex, Handle, busy_poll};
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_settings::BusyPoll;
@@ -40,6 +40,8 @@ pub struct CorePolling {
     /// The kernel has refused polling and is not asked again.
     refused: bool,
     queue: ConnectionQueues,
+    /// Whether the queue is that of a load before. The next load may come by another queue.
+    is_former: bool,
     /// Moments in a row with few requests.
     calm: u32,
     /// How often polling began.
@@ -85,11 +87,13 @@ impl CorePolling {
         self.queue = match (self.queue, queue) {
             (ConnectionQueues::Unknown, None) => ConnectionQueues::None,
             (ConnectionQueues::Unknown | ConnectionQueues::None, Some(queue)) => ConnectionQueues::One(queue),
+            (ConnectionQueues::One(_), Some(queue)) if self.is_former => ConnectionQueues::One(queue),
             (ConnectionQueues::One(one), Some(other)) if one != other => {
                 ConnectionQueues::Several(one, other)
             }
             (known, _) => known,
         };
+        self.is_former = false;
     }
 
     /// The present state.
@@ -112,9 +116,12 @@ impl CorePolling {
             },
             _ => PollVerdict::Same,
         };
-        if self.calm >= CALM_MOMENTS && !is_one {
-            // The next load may come by another queue.
-            self.queue = ConnectionQueues::Unknown;
+        if self.calm >= CALM_MOMENTS {
+            // Kept connections may go on by the same queue, and only new ones are looked at.
+            self.is_former = is_one;
+            if !is_one {
+                self.queue = ConnectionQueues::Unknown;
+            }
         }
         verdict
     }
@@ -192,7 +199,10 @@ pub fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
             "{} µs on cores with {BEGIN_PER_S} requests a second and one queue of a card",
             POLL.as_micros()
         ),
-        Err(error) => format!("not to be had: {error}; it takes Linux 6.9"),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            format!("not to be had: {error}; it takes Linux 6.9")
+        }
+        Err(error) => format!("not to be had: {error}"),
     })
 }
 
@@ -263,6 +273,19 @@ mod tests {
         }
         core.see(Some(8));
         assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
+    }
+
+    #[test]
+    fn next_load_may_come_by_another_queue() {
+        let mut core = core();
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
+        for _ in 0..CALM_MOMENTS {
+            moment(&mut core, 0);
+        }
+        core.see(Some(8));
+        assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
+        core.see(Some(7));
+        assert_eq!(moment(&mut core, 5000), PollVerdict::End);
     }
 
     #[test]

@@ -320,6 +320,8 @@ impl ServingServer {
             Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, work, tls));
         let on_cores =
             programs.as_mut().map(|programs| (&programs.shared, std::mem::take(&mut programs.channels)));
+        // Before the cores serve, because asking the kernel ends the polling of a core.
+        let busy_poll = busy_poll::describe(&runtime.handle(), options.busy_poll);
         cores::open(&runtime.handle(), &server, &options.hosts, on_cores, &notices, &log, listening)
             .map_err(|CoreError { core, source }| ServeError::Core { core, source })?;
         let is_called_off = inherited.is_called_off(&mut signals);
@@ -333,7 +335,6 @@ impl ServingServer {
         if matches!(watch, ServeWatch::Control(_)) {
             privileges::say_who(&options);
         }
-        let busy_poll = busy_poll::describe(&runtime.handle(), options.busy_poll);
         let about = StartLines::of(&options, busy_poll, (changes, memory), sandbox);
         let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
         let subject = MeasuredServer { server: server.clone(), programs: of_programs.clone() };

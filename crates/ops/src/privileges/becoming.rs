@@ -4,12 +4,12 @@
 //! (`crates/e2e/tests/e2e/user.rs`).
 
 use rustix::{
-    fs::{Gid, Uid},
+    fs::{FileType, Gid, Stat, Uid},
     process::geteuid,
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 use std::{io, panic::resume_unwind, path::Path, thread};
-use vermeil_io::output::{FileOwner, Output};
+use vermeil_io::output::{FileOwner, NameInFolder, Output};
 use vermeil_settings::User;
 
 /// The process could not become the user.
@@ -76,8 +76,9 @@ pub fn look_as<R: Send>(user: &User, look: impl FnOnce() -> R + Send) -> Result<
     thread::scope(|scope| scope.spawn(looked).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Makes the log's file for `user` if the file is missing. From then on the server opens the
-/// file as that user, so an existing file keeps its owner.
+/// Makes the log's file for `user` if the file is missing. A file that exists is left as it is,
+/// owner included. The server later opens the log as `user`, so that user must be allowed to write
+/// to it.
 ///
 /// # Errors
 /// The file cannot be made, or another user could have planted it.
@@ -86,9 +87,13 @@ pub(super) fn own_log(user: &User, log: Option<&Path>) -> io::Result<()> {
     if user.is_ours() || !geteuid().is_root() {
         return Ok(());
     }
-    match Output::append().owned_by(Some(owner(user))).open(path) {
-        // The path is a FIFO without a reader, and the server opens it later.
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(()),
-        opened => opened.map(drop),
+    // Opening a FIFO and closing it again would be the end of the log for the FIFO's reader.
+    if NameInFolder::find(path)?.stat().is_ok_and(|stat| is_fifo(&stat)) {
+        return Ok(());
     }
+    Output::append().owned_by(Some(owner(user))).open(path).map(drop)
+}
+
+fn is_fifo(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Fifo
 }

@@ -3,8 +3,8 @@
 //!
 //! The main thread enters the sandbox before it starts any other thread, and threads inherit it. So
 //! the boundary is that of the process. By Landlock (Linux 5.13, network rules 6.7, signals 6.12)
-//! the process writes no files, starts no programs, opens neither connections nor further listening
-//! sockets, and signals no other process. With programs the process also writes into its private
+//! the process writes no files, starts no programs, opens neither TCP connections nor further TCP
+//! listeners, and signals no other process. UDP and UNIX sockets are not bounded. With programs the process also writes into its private
 //! folder, and connects to their listening sockets. A seccomp filter allows only the system calls
 //! that the server uses (`calls.txt`, `filter.rs`). Processes that are older than the sandbox do
 //! the work that needs more rights: the broker opens logs and addresses (`broker/`), the
@@ -114,17 +114,17 @@ fn described(rights: &Rights<'_>, restricted: Result<RestrictionStatus, RulesetE
         false => format!("no writing of files but below {}", folders.join(" and ")),
     };
     let connections = match rights.connect_port {
-        None => "no connections".to_owned(),
-        Some(port) => format!("no connections but to port {port}"),
+        None => "no TCP connections".to_owned(),
+        Some(port) => format!("no TCP connections but to port {port}"),
     };
     match status.ruleset {
         RulesetStatus::FullyEnforced => {
             format!(
-                "{writing}, no programs, {connections}, no further addresses, no signals to others (Landlock {level})"
+                "{writing}, no programs, {connections}, no further TCP addresses, no signals to others (Landlock {level})"
             )
         }
         RulesetStatus::PartiallyEnforced => {
-            let connections = if level < 4 { ", no bounds on connections" } else { "" };
+            let connections = if level < 4 { ", no bounds on TCP connections" } else { "" };
             format!("{writing}, no programs{connections}, as far as this kernel's Landlock {level} goes")
         }
         RulesetStatus::NotEnforced => {
