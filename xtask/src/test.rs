@@ -27,8 +27,12 @@ use crate::workspace::{Workspace, cargo};
 use crate::{apps, bpf, check, fuzz, numa, packages};
 
 /// Maximum number of preemptions of a model's threads. Two preemptions find nearly all bugs that
-/// are found at all (CHESS, OSDI 2008); three take seconds here, four take minutes.
-const LOOM_MAX_PREEMPTIONS: &str = "3";
+/// are found at all (CHESS, OSDI 2008) and take seconds here.
+const LOOM_MAX_PREEMPTIONS: &str = "2";
+
+/// The same for the canaries, which stop at the first failure, and for the long run: three
+/// preemptions take half a minute, four take minutes.
+const LOOM_MAX_PREEMPTIONS_LONG: &str = "3";
 
 /// The benches of the short run: those of the parts that change most. The others take minutes.
 const SHORT_BENCHES: [BenchName; 7] = [
@@ -97,8 +101,10 @@ fn everything(only: Option<String>, all: bool) -> Result<()> {
     steps.run("kernel programs", bpf::check);
     steps.run("fuzz targets", fuzz::check);
     steps.run_tests("manifests", |tally| manifests(&workspace, tally));
-    steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, tally));
-    steps.run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, tally));
+    let preemptions = if all { LOOM_MAX_PREEMPTIONS_LONG } else { LOOM_MAX_PREEMPTIONS };
+    steps.run_tests("models (loom)", |tally| models(&workspace, ModelChecker::Loom, preemptions, tally));
+    steps
+        .run_tests("models (shuttle)", |tally| models(&workspace, ModelChecker::Shuttle, preemptions, tally));
     steps.run_tests("canaries", |tally| canaries(&workspace, tally));
     if all {
         steps.run_tests("applications", apps::run_all);
@@ -163,8 +169,15 @@ impl ModelChecker {
 }
 
 /// The model checks, in a separate build because the flag changes all crates.
-fn models(workspace: &Workspace, checker: ModelChecker, tally: &mut TestTally) -> Result<()> {
-    steps::run_tests(&mut models_command(workspace, checker), tally, &mut io::stdout())?;
+fn models(
+    workspace: &Workspace,
+    checker: ModelChecker,
+    preemptions: &str,
+    tally: &mut TestTally,
+) -> Result<()> {
+    let mut command = models_command(workspace, checker);
+    command.env("LOOM_MAX_PREEMPTIONS", preemptions);
+    steps::run_tests(&mut command, tally, &mut io::stdout())?;
     if tally.passed == 0 { Err(Error::form("vermeil-queue", "no model ran")) } else { Ok(()) }
 }
 
@@ -174,7 +187,7 @@ fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
     command.current_dir(&workspace.root);
     let name = checker.name();
     command.env("CARGO_TARGET_DIR", workspace.target.join(name));
-    command.env("RUSTFLAGS", format!("--cfg {name}")).env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
+    command.env("RUSTFLAGS", format!("--cfg {name}"));
     // The models run for seconds, so link-time optimisation would cost more than it gains.
     command.envs([("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")]);
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
@@ -292,7 +305,7 @@ fn canaries(workspace: &Workspace, tally: &mut TestTally) -> Result<()> {
 /// Runs `model` in `program` with `bug` planted.
 fn canary(program: &Path, bug: &str, checker: ModelChecker, model: &str) -> Result<()> {
     let mut command = Command::new(program);
-    command.env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS);
+    command.env("LOOM_MAX_PREEMPTIONS", LOOM_MAX_PREEMPTIONS_LONG);
     command.env("VERMEIL_CANARY", bug).args(["--exact", model]);
     let output = command.output().map_err(Error::path("start", program))?;
     let said = String::from_utf8_lossy(&output.stdout);
