@@ -31,11 +31,12 @@ pub(super) struct Checked {
 #[derive(Debug)]
 pub struct Entry {
     outcome: EntryOutcome,
-    trust: Freshness,
+    freshness: Freshness,
     lasting: Lasting,
     is_candidate: bool,
     probes: Box<[EntryProbe]>,
-    /// Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
+    /// Whether new requests must look the path up again: a file changed, a check failed, or the
+    /// entry is for one request. Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
     /// `true` sees the change on the file system when the path is resolved again.
     stale: AtomicBool,
     /// Milliseconds on the server's clock of the last comparison between contents in memory and
@@ -80,7 +81,7 @@ pub enum EntryOutcome {
     Unavailable(Status),
 }
 
-/// The path does not exist.
+/// The path does not exist, or the site does not serve the file.
 #[derive(Debug)]
 pub struct NotFound {
     /// The entry of the site's own 404 page. `None` in the entry of that page.
@@ -111,9 +112,9 @@ impl FileEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
     /// The kernel reports changes.
-    Events,
+    Watched,
     /// The kernel cannot report changes, so each use checks the entry again.
-    Nobody,
+    Unwatched,
 }
 
 /// Whether an entry may outlive its next check.
@@ -145,23 +146,23 @@ pub(super) struct EntryProbe {
 impl Entry {
     pub(super) fn new(
         outcome: EntryOutcome,
-        trust: Freshness,
+        freshness: Freshness,
         lasting: Lasting,
         probes: Vec<EntryProbe>,
     ) -> Self {
         let stale = AtomicBool::new(lasting == Lasting::Once);
         let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(true));
         let is_candidate = false;
-        Self { outcome, trust, lasting, is_candidate, probes: probes.into(), stale, compared_ms, used }
+        Self { outcome, freshness, lasting, is_candidate, probes: probes.into(), stale, compared_ms, used }
     }
 
-    /// Records whether a file of the entry gets a sealed copy once the path is asked for often.
+    /// Records whether the entry is a [candidate](Self::is_candidate).
     pub(super) fn with_candidate(self, is_candidate: bool) -> Self {
         Self { is_candidate, ..self }
     }
 
-    /// Whether a file of the entry is sent from its descriptor only because the path was not asked
-    /// for often enough.
+    /// Whether a file of the entry would get a sealed copy in memory if the path were asked for more
+    /// often.
     #[inline]
     pub(super) fn is_candidate(&self) -> bool {
         self.is_candidate
@@ -181,7 +182,8 @@ impl Entry {
         }
     }
 
-    /// Whether a file changed since the look-up, so that new requests must not use the entry.
+    /// Whether new requests must not use the entry: a file changed, a check failed, or the entry is
+    /// for one request.
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
@@ -195,7 +197,8 @@ impl Entry {
     /// Whether the kernel reports every change that would make the entry wrong.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
-        self.trust == Freshness::Events && self.page().is_none_or(|page| page.trust == Freshness::Events)
+        self.freshness == Freshness::Watched
+            && self.page().is_none_or(|page| page.freshness == Freshness::Watched)
     }
 
     /// The contents in memory that may differ from their files although the times are the same.
@@ -241,15 +244,15 @@ impl Entry {
         sum
     }
 
-    pub(super) fn trust(&self) -> Freshness {
-        self.trust
+    pub(super) fn freshness(&self) -> Freshness {
+        self.freshness
     }
 
     /// Whether the look-ups of both entries had the same results.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let page = |entry: &Self| entry.page().map(Arc::as_ptr);
         self.probes == other.probes
-            && self.trust == other.trust
+            && self.freshness == other.freshness
             && self.is_candidate == other.is_candidate
             && page(self) == page(other)
     }

@@ -116,7 +116,7 @@ impl PathJob {
 
     /// An entry for this request alone.
     fn once(&self, outcome: EntryOutcome) -> Checked {
-        let entry = Arc::new(Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new()));
+        let entry = Arc::new(Entry::new(outcome, Freshness::Unwatched, Lasting::Once, Vec::new()));
         Checked { entry, at_ms: self.now_ms }
     }
 }
@@ -196,21 +196,21 @@ impl Site {
             return Ok(false);
         }
         let root = self.root();
-        let way = match entry.trust() {
-            Freshness::Events => OpenPaths::Plain,
-            Freshness::Nobody => OpenPaths::Allowed(self.options.follow_symlinks),
+        let way = match entry.freshness() {
+            Freshness::Watched => OpenPaths::Plain,
+            Freshness::Unwatched => OpenPaths::Allowed(self.options.follow_symlinks),
         };
         let mut to_compare = entry.to_compare(now_ms, self.store.options.recheck_ms);
         for (i, probe) in entry.probes().iter().enumerate() {
             // Skip a missing sibling, because an event reports its creation. Most files lack all
             // three siblings.
-            if i > 0 && entry.trust() == Freshness::Events && probe.seen.is_err() {
+            if i > 0 && entry.freshness() == Freshness::Watched && probe.seen.is_err() {
                 continue;
             }
             // Where events report each new file of a name, the name still leads to the same file,
             // so one open serves both checks.
             let compared = to_compare.iter().position(|(path, _)| *path == &*probe.path);
-            let compared = compared.filter(|_| entry.trust() == Freshness::Events);
+            let compared = compared.filter(|_| entry.freshness() == Freshness::Watched);
             let (purpose, bytes) = match compared {
                 Some(at) => (OpenPurpose::Reading, Some(to_compare.swap_remove(at).1)),
                 None => (OpenPurpose::Locating, None),

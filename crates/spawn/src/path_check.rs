@@ -28,7 +28,8 @@ pub(crate) struct AllowedProgram {
     pub(crate) path: PathBuf,
 }
 
-/// A refused program: the path of the offending entry, and the fault.
+/// A refused program: the path of the offending entry, or of the whole folder to run in, and the
+/// fault.
 pub(crate) type Refused = (PathBuf, StartFault);
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -79,7 +80,8 @@ pub(crate) fn program(
     }
 }
 
-/// Finds a program whose name is trusted, follows its links, and judges the target.
+/// Finds a program whose name is trusted. Follows the links of the name, and judges the target. The
+/// program is executed through the links.
 pub(crate) fn listed(path: &Path, runs_as: u32) -> std::result::Result<AllowedProgram, Refused> {
     let real = path
         .canonicalize()

@@ -36,7 +36,7 @@ pub fn say_limit(local: &mut CoreContext, rejection: Rejection, received: &[u8])
             ("content", format!("{} bytes", limits.body_bytes), cure)
         }
         Rejection::TrailersTooLong => {
-            ("trailer section", format!("{} bytes", limits.trailer_bytes), "no option and no key")
+            ("trailer section", format!("{} bytes", limits.trailer_bytes), "nothing, because it is fixed")
         }
         _ => return,
     };

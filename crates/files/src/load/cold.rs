@@ -93,7 +93,7 @@ pub(super) fn look_up(
 
 /// An entry for a single request.
 fn once(outcome: EntryOutcome) -> Entry {
-    Entry::new(outcome, Freshness::Nobody, Lasting::Once, Vec::new())
+    Entry::new(outcome, Freshness::Unwatched, Lasting::Once, Vec::new())
 }
 
 /// The folder in which the look-up begins.

@@ -46,7 +46,7 @@ pub(super) struct FileLookup<'a> {
     now_ms: u64,
     cache: CacheOnly,
     record: RecordId,
-    trust: Freshness,
+    freshness: Freshness,
     lasting: Lasting,
     admission: PathAdmission,
     /// See [`Entry::is_candidate`].
@@ -67,7 +67,7 @@ impl<'a> FileLookup<'a> {
             now_ms,
             cache,
             record,
-            trust: Freshness::Events,
+            freshness: Freshness::Watched,
             lasting: Lasting::Quiescent,
             admission,
             is_candidate: false,
@@ -81,7 +81,7 @@ impl<'a> FileLookup<'a> {
     }
 
     pub(super) fn into_entry(self, outcome: EntryOutcome) -> Entry {
-        Entry::new(outcome, self.trust, self.lasting, self.probes).with_candidate(self.is_candidate)
+        Entry::new(outcome, self.freshness, self.lasting, self.probes).with_candidate(self.is_candidate)
     }
 
     /// The outcome for `target`.
@@ -217,7 +217,7 @@ impl<'a> FileLookup<'a> {
     /// The siblings that the file at `path` may have, if the folder's fact is known. The look-up
     /// depends on their names, so a sibling that appears later is an event.
     fn known_siblings(&self, path: &[u8]) -> SiblingSet {
-        if self.trust == Freshness::Nobody {
+        if self.freshness == Freshness::Unwatched {
             return SiblingSet::ANY;
         }
         let folder = path.iter().rposition(|&byte| byte == b'/').map_or(&b""[..], |end| &path[..end]);
@@ -372,7 +372,7 @@ impl<'a> FileLookup<'a> {
             && found.links > 1
         {
             // Another process may write the file under its other name.
-            self.trust = Freshness::Nobody;
+            self.freshness = Freshness::Unwatched;
         }
         self.probes.push(EntryProbe { path: path.into(), seen: found });
         Ok(found)
@@ -399,7 +399,7 @@ impl<'a> FileLookup<'a> {
                     Err(_) => Err(Errno::ACCESS),
                 }
             });
-            self.trust = Freshness::Nobody;
+            self.freshness = Freshness::Unwatched;
         }
         match opened {
             Err(Errno::AGAIN) => Err(WouldBlock),
@@ -430,7 +430,7 @@ impl<'a> FileLookup<'a> {
                 }
             }
         }
-        self.trust = Freshness::Nobody;
+        self.freshness = Freshness::Unwatched;
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 //! A monitor takes a count that falls for a restart of the server. Two causes would let a count
 //! fall: a core forgets the counts of its quieter hosts (`counts.rs`), and a host that becomes one
 //! of the busiest leaves the sum of the others. Therefore each count that was shown stays at its
-//! maximum. Tested below.
+//! maximum. The price: `others` contains again what a forgotten host still shows, so the sum over
+//! all hosts can exceed the number of requests. Tested below.
 
 use super::{CountsSnapshot, HostCounts};
 use foldhash::fast::RandomState;

@@ -17,8 +17,8 @@ use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, poll};
 use vermeil_bench::rusage;
 use vermeil_spawn::{
-    Channel, Identity, Profile, ProfileId, Program, ProgramEvent, ProgramRequest, SpawnSupervisorHandle,
-    Stdio,
+    Channel, Identity, Profile, ProfileId, Program, ProgramEnd, ProgramEvent, ProgramRequest,
+    SpawnSupervisorHandle, Stdio,
 };
 
 use crate::{awake, bare::Bare, one_cpu::OneCpu, timed};
@@ -49,13 +49,13 @@ pub(crate) enum StartWay {
     PosixSpawn,
     /// The semantics of `vfork`: the child borrows the memory until the program is executed.
     Vfork,
-    /// The same, several at once.
+    /// As `Bare`, four starts at once.
     BareSeveral,
     /// Vermeil's spawner with the same work as the other ways.
     Spawner,
-    /// The same, several at once.
+    /// As `Spawner`, four starts at once.
     SpawnerSeveral,
-    /// Vermeil's spawner, with another user, limits and no new privileges.
+    /// As `Spawner`, and the program runs as another user.
     Sandboxed,
     /// As `Bare`, with cpus that are never halted.
     BareAwake,
@@ -74,7 +74,8 @@ pub(crate) enum StartWay {
 impl StartWay {
     /// Returns whether the way is possible here.
     pub(crate) fn is_possible(self) -> bool {
-        self.cpus() != StartCpus::Awake || awake::hold().is_ok()
+        (self.cpus() != StartCpus::Awake || awake::hold().is_ok())
+            && (self.plain() != Self::Sandboxed || rustix::process::geteuid().is_root())
     }
 
     fn cpus(self) -> StartCpus {
@@ -198,7 +199,9 @@ impl Ways {
             StartWay::BareSeveral => return self.bare.start(count, SEVERAL),
             StartWay::Spawner => (self.plain, 1),
             StartWay::SpawnerSeveral => (self.plain, SEVERAL),
-            StartWay::Sandboxed => (self.sandboxed.unwrap_or(self.plain), 1),
+            StartWay::Sandboxed => {
+                (self.sandboxed.ok_or_else(|| io::Error::other("only root starts as another user"))?, 1)
+            }
             own => {
                 let cpu = self.cpu()?;
                 let starts = (0..count).map(|_| self.start(own)).collect::<io::Result<_>>()?;
@@ -256,6 +259,9 @@ impl Ways {
             poll(&mut [PollFd::new(&self.readiness, PollFlags::IN)], None)?;
             match self.channel.receive()? {
                 Some(ProgramEvent::Exited { job, exit }) => {
+                    if exit.end != ProgramEnd::Code(0) {
+                        return Err(io::Error::other(format!("the program ended with {:?}", exit.end)));
+                    }
                     self.programs_cpu += exit.usage.user + exit.usage.system;
                     let (begin, blocked) = running.remove(&job).expect("asked for");
                     starts.push(Start { blocked, ended: begin.elapsed() });
