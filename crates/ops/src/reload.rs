@@ -91,9 +91,13 @@ pub fn listen_on_added(
     listen_on(&added, cpus, balancing, old, |_| None)
 }
 
-/// The addresses that `new` has and `old` lacks.
+/// The addresses that `new` has and `old` lacks. Unix sockets come last, because a socket with
+/// another mode takes the place of the former one, and a failure afterwards would leave no listener
+/// there.
 pub fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {
-    new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect()
+    let mut added: Vec<_> = new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect();
+    added.sort_by_key(|addr| addr.unix().is_some());
+    added
 }
 
 /// Logs that the process of a takeover did not start to serve.

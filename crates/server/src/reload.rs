@@ -194,8 +194,9 @@ impl RunningServer {
         }
         let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         refuse_mode_of_passed(&present.bound, &options)?;
-        let added = self.listen_on_added(&present, &options)?;
-        let prepared = self.prepare(&present, options, added)?;
+        let mut prepared = self.prepare(&present, options)?;
+        // Last, because a unix socket with another mode takes the place of the former one.
+        prepared.added = self.listen_on_added(&present, &prepared.options)?;
         Ok(self.take(&mut present, prepared))
     }
 
@@ -228,7 +229,7 @@ impl RunningServer {
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
         }
-        self.prepare(&present, options, added)
+        Ok(PreparedReload { added, ..self.prepare(&present, options)? })
     }
 
     /// The second half of a reload. Returns the lines to log.
@@ -236,13 +237,8 @@ impl RunningServer {
         self.take(&mut self.present(), prepared)
     }
 
-    /// Takes all steps that can fail.
-    fn prepare(
-        &self,
-        present: &Present,
-        options: ServeOptions,
-        added: Vec<Listening>,
-    ) -> Result<PreparedReload, ReloadError> {
+    /// Takes all steps that can fail, except for listening.
+    fn prepare(&self, present: &Present, options: ServeOptions) -> Result<PreparedReload, ReloadError> {
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No).map_err(|why| ReloadError::Part(Box::new(why)))?;
@@ -266,7 +262,7 @@ impl RunningServer {
             None if hosts.have_php() || hosts.have_cgi() => return Err(of_programs(ReviseError::NoSpawner)),
             None => None,
         };
-        Ok(PreparedReload { options, added, log, programs })
+        Ok(PreparedReload { options, added: Vec::new(), log, programs })
     }
 
     /// The reasons why HTTPS of a new configuration cannot be served, a line each.

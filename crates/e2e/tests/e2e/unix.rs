@@ -348,6 +348,13 @@ fn reload_adds_changes_and_removes_unix_listener(io: Io) {
     server.says(&format!("listening on unix:{} anew, with mode 0600\n", path.display()));
     assert_eq!(mode_of(&path), 0o600);
     assert_ne!(inode_of(&path), before);
+    // A refused reload leaves the socket as it is.
+    let wrong = "[[host]]\nroot = \"site\"\ncertificate = \"none.pem\"\nkey = \"none.key\"\n";
+    configure(&format!("{}{wrong}", listener("v.sock", "mode = \"0640\"\n")));
+    let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(mode_of(&path), 0o600);
+    assert!(get(&path, "/").contains("home"));
     assert!(!server.stderr().contains("no longer listening"), "{server:?}");
     configure("");
     reload();

@@ -140,9 +140,10 @@ fn request_after_answer_does_not_wait_for_further_work(io: Io) {
         told.recv().expect("the client goes on");
         let rest = [record(STDOUT, id, b"more"), record(END, id, &[0; 8])].concat();
         server.write_all(&rest).expect("the server reads on");
-        // The server keeps this connection.
-        let id = read_until(&mut server, STDIN).expect("another request");
-        answer(&mut server, id, "second").expect("there is room");
+        // The server asked not to keep this connection.
+        let mut other = listener.accept().expect("the server connects again").0;
+        let id = read_until(&mut other, STDIN).expect("another request");
+        answer(&mut other, id, "second").expect("there is room");
     });
     // With one child, a request waits until the child is free.
     let args = [&format!("--php=unix:{}", socket.display()), "--php-children=1", "--cores=1"];
