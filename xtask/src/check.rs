@@ -31,7 +31,7 @@ pub(crate) fn run(args: CheckRunArgs) -> Result<()> {
 
 /// Parallel tests of a program, for each cpu, because most tests wait for a server's process and
 /// not for a cpu.
-const TESTS_PER_CPU: usize = 2;
+const TESTS_PER_CPU: usize = 3;
 
 /// The steps, in the repository at `root`.
 pub(crate) fn run_steps(steps: &mut Steps, root: &Path) {

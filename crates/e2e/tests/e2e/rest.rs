@@ -318,9 +318,12 @@ fn a_full_neighbour_makes_room(io: Io) {
     let addr = asked.server.addr();
     let mut more = Vec::new();
     while asked.of_cores("connections")[1 - core] < 8 {
-        let mut client = TestClient::connect(addr);
-        assert_eq!(client.get("/a.txt").status, 200);
-        more.push(client);
+        // A look takes a fifth of a second.
+        more.extend((0..4).map(|_| {
+            let mut client = TestClient::connect(addr);
+            assert_eq!(client.get("/a.txt").status, 200);
+            client
+        }));
     }
     clients.iter_mut().for_each(|client| client.ask("GET", "/a.txt", &[]));
     until("they have moved", || (asked.of_cores("moved")[1 - core] >= its).then_some(()));
@@ -340,7 +343,9 @@ fn resting_connection_gives_way_to_new_ones(io: Io) {
         until("all of them rest", || (asked.sum("resting") == asked.sum("connections")).then_some(()));
     }
     let left = asked.sum("connections") as usize;
-    assert!((1..=4).contains(&left), "{left} are left");
+    // A core that took connections over from a stalled core may have more than its bound.
+    let moved = asked.sum("moved") as usize;
+    assert!((1..=4 + moved).contains(&left), "{left} are left, {moved} have moved");
     assert_eq!(kept.iter().filter(|client| !client.is_readable()).count(), left);
     asked.server.stops_clean();
 }
