@@ -36,8 +36,9 @@ pub struct Entry {
     is_candidate: bool,
     probes: Box<[EntryProbe]>,
     /// Whether new requests must look the path up again: a file changed, a check failed, or the
-    /// entry is for one request. Set once, never cleared. The writer uses Release and the reader Acquire, so that a reader of
-    /// `true` sees the change on the file system when the path is resolved again.
+    /// entry is for one request. Set once, never cleared. The writer uses Release and the reader
+    /// Acquire, so that a reader of `true` sees the change on the file system when the path is
+    /// resolved again.
     stale: AtomicBool,
     /// Milliseconds on the server's clock of the last comparison between contents in memory and
     /// files. Relaxed, because two cores that compare at once do no harm.
@@ -161,8 +162,8 @@ impl Entry {
         Self { is_candidate, ..self }
     }
 
-    /// Whether a file of the entry would get a sealed copy in memory if the path were asked for more
-    /// often.
+    /// Whether a file of the entry would get a sealed copy in memory if the path were asked for
+    /// more often.
     #[inline]
     pub(super) fn is_candidate(&self) -> bool {
         self.is_candidate

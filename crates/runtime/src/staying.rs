@@ -54,9 +54,9 @@ impl Handle {
     }
 }
 
-/// Lets the color of this task move to another core until `future` is ready or dropped. From then on
-/// the color stays on the core where the task then runs. For tasks of [`Handle::spawn_staying`]; the colors
-/// of other tasks move as their placement says.
+/// Lets the color of this task move to another core until `future` is ready or dropped. From then
+/// on the color stays on the core where the task then runs. For tasks of [`Handle::spawn_staying`];
+/// the colors of other tasks move as their placement says.
 ///
 /// A future that cannot be moved in memory is pinned by the caller: `movable(pin!(future))`.
 pub fn movable<F: Future + Unpin>(future: F) -> impl Future<Output = F::Output> {

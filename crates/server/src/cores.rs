@@ -47,8 +47,8 @@ const IDLE_GRACE: Duration = Duration::from_millis(500);
 /// How often a draining server looks for idle connections.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
-/// How often a core drops unused entries of its cache, checks that it still runs on its own cpu, and
-/// looks at its listeners without being woken.
+/// How often a core drops unused entries of its cache, checks that it still runs on its own cpu,
+/// and looks at its listeners without being woken.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A core could not take its sockets or its state.

@@ -197,7 +197,8 @@ impl CgiRun<'_> {
     }
 }
 
-/// Reads what a program writes after its answer, at most [`DROPPED_BYTES_MAX`] and for `time_limit`.
+/// Reads what a program writes after its answer, at most [`DROPPED_BYTES_MAX`] and for
+/// `time_limit`.
 async fn read_rest(mut output: ProgramPipes, mut errors: ErrorLines, time_limit: Duration) {
     let mut limit = Sleep::unset();
     limit.set(time_limit);

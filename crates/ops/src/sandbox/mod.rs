@@ -4,11 +4,11 @@
 //! The main thread enters the sandbox before it starts any other thread, and threads inherit it. So
 //! the boundary is that of the process. By Landlock (Linux 5.13, network rules 6.7, signals 6.12)
 //! the process writes no files, starts no programs, opens neither TCP connections nor further TCP
-//! listeners, and signals no other process. UDP and UNIX sockets are not bounded. With programs the process also writes into its private
-//! folder, and connects to their listening sockets. A seccomp filter allows only the system calls
-//! that the server uses (`calls.txt`, `filter.rs`). Processes that are older than the sandbox do
-//! the work that needs more rights: the broker opens logs and addresses (`broker/`), the
-//! keeper starts programs (`vermeil-spawn`).
+//! listeners, and signals no other process. UDP and UNIX sockets are not bounded. With programs the
+//! process also writes into its private folder, and connects to their listening sockets. A seccomp
+//! filter allows only the system calls that the server uses (`calls.txt`, `filter.rs`). Processes
+//! that are older than the sandbox do the work that needs more rights: the broker opens logs and
+//! addresses (`broker/`), the keeper starts programs (`vermeil-spawn`).
 //!
 //! Reading is bounded elsewhere, by opening everything beneath the served folder. If the kernel
 //! offers less, the process takes that part and logs the rest. Tested through the binary

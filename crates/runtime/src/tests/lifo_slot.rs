@@ -1,5 +1,5 @@
-//! The LIFO slot: a single woken color runs next, ahead of the queue; several woken colors run in the
-//! order of the queue.
+//! The LIFO slot: a single woken color runs next, ahead of the queue; several woken colors run in
+//! the order of the queue.
 
 use super::PATIENCE;
 use crate::{CoreIndex, Handle, Handler, Policy, Runtime, Spec};

@@ -5,8 +5,9 @@
 //! suspended while too many buffers are parked unread, and ends before the socket is released.
 //! Receiving uses system calls while the shared buffers are all in use, so that no reader depends
 //! on other readers. After a burst that filled all buffers of a stream, a reader with as much free
-//! room receives by system calls too, directly into its own memory, which saves a copy. A closed stream stays in the table only while the
-//! kernel may read the memory of its send. Tested in `tests/suite`.
+//! room receives by system calls too, directly into its own memory, which saves a copy. A closed
+//! stream stays in the table only while the kernel may read the memory of its send. Tested in
+//! `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
