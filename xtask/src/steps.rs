@@ -93,6 +93,7 @@ impl Steps {
         self.tally.passed += tally.passed;
         self.tally.failed += tally.failed;
         self.tally.messages.append(&mut tally.messages);
+        self.tally.messages.truncate(REPEATED_LINES_MAX);
         self.done.push(CheckStep { name, time, passed: result.is_ok() });
     }
 

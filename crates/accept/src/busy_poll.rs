@@ -12,7 +12,8 @@
 //! how the kernel is asked. Tested below on invented time, and over a card that can be polled
 //! (`crates/e2e/tests/steer/busy.rs`).
 
-use std::{io, time::Duration};
+use rustix::io::Errno;
+use std::time::Duration;
 use vermeil::{CoreIndex, Handle, busy_poll};
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_settings::BusyPoll;
@@ -93,7 +94,7 @@ impl CorePolling {
             }
             (known, _) => known,
         };
-        self.is_former = false;
+        self.is_former &= queue.is_none();
     }
 
     /// The present state.
@@ -199,7 +200,7 @@ pub fn describe(handle: &Handle, wanted: BusyPoll) -> Option<String> {
             "{} µs on cores with {BEGIN_PER_S} requests a second and one queue of a card",
             POLL.as_micros()
         ),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOTTY)) => {
             format!("not to be had: {error}; it takes Linux 6.9")
         }
         Err(error) => format!("not to be had: {error}"),
@@ -282,6 +283,7 @@ mod tests {
         for _ in 0..CALM_MOMENTS {
             moment(&mut core, 0);
         }
+        core.see(None);
         core.see(Some(8));
         assert_eq!(moment(&mut core, 5000), PollVerdict::Begin);
         core.see(Some(7));

@@ -74,6 +74,11 @@ pub(crate) async fn accept_unannounced(handle: &Handle, core: CoreIndex) {
     let listeners: Vec<_> = core_context::with(|local| local.sockets.listeners.iter().map(own).collect());
     for (addr, listener) in listeners {
         let is_queued = || matches!(listener.with_fd(has_queued), Ok(Ok(true)));
+        if !is_queued() {
+            continue;
+        }
+        // The core looks at its I/O, so the accepting task takes what the kernel has announced.
+        yield_turn().await;
         for _ in 0..IN_A_ROW {
             if !is_queued() || !core_context::makes_room().await {
                 break;

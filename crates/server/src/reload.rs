@@ -194,9 +194,11 @@ impl RunningServer {
         }
         let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         refuse_mode_of_passed(&present.bound, &options)?;
-        let mut prepared = self.prepare(&present, options)?;
-        // Last, because a unix socket with another mode takes the place of the former one.
-        prepared.added = self.listen_on_added(&present, &prepared.options)?;
+        // Before listening, because a unix socket with another mode takes the place of the former
+        // one.
+        self.check(&present, &options)?;
+        let added = self.listen_on_added(&present, &options)?;
+        let prepared = self.prepare(&present, options, added)?;
         Ok(self.take(&mut present, prepared))
     }
 
@@ -229,7 +231,8 @@ impl RunningServer {
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
         }
-        Ok(PreparedReload { added, ..self.prepare(&present, options)? })
+        self.check(&present, &options)?;
+        self.prepare(&present, options, added)
     }
 
     /// The second half of a reload. Returns the lines to log.
@@ -237,16 +240,26 @@ impl RunningServer {
         self.take(&mut self.present(), prepared)
     }
 
-    /// Takes all steps that can fail, except for listening.
-    fn prepare(&self, present: &Present, options: ServeOptions) -> Result<PreparedReload, ReloadError> {
+    /// Checks what can be checked without a change.
+    fn check(&self, present: &Present, options: &ServeOptions) -> Result<(), ReloadError> {
         let sites = &present.server.sites;
         if let Some(folder) = Folder::of(&options.hosts, options.hosts.default_host()) {
             sites.open(&folder, CacheOnly::No).map_err(|why| ReloadError::Part(Box::new(why)))?;
         }
-        let troubles = self.certificate_troubles(present.server.tls.as_ref(), &options);
+        let troubles = self.certificate_troubles(present.server.tls.as_ref(), options);
         if !troubles.is_empty() {
             return Err(ReloadError::Certificates(troubles.join("\n")));
         }
+        Ok(())
+    }
+
+    /// Takes the other steps that can fail.
+    fn prepare(
+        &self,
+        present: &Present,
+        options: ServeOptions,
+        added: Vec<Listening>,
+    ) -> Result<PreparedReload, ReloadError> {
         let old = &present.options;
         let log = match options.log == old.log {
             true => None,
@@ -262,7 +275,7 @@ impl RunningServer {
             None if hosts.have_php() || hosts.have_cgi() => return Err(of_programs(ReviseError::NoSpawner)),
             None => None,
         };
-        Ok(PreparedReload { options, added: Vec::new(), log, programs })
+        Ok(PreparedReload { options, added, log, programs })
     }
 
     /// The reasons why HTTPS of a new configuration cannot be served, a line each.

@@ -34,6 +34,23 @@ use vermeil_http::{
 /// would have to echo or to relay (RFC 9110 §9.3.8, §9.3.6).
 const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
+/// The line that belongs to a status, and the name of its field.
+fn own_lines(status: Status) -> (&'static [u8], &'static [u8]) {
+    match status {
+        Status::ServiceUnavailable => (RETRY_AFTER, b"Retry-After"),
+        Status::MethodNotAllowed => (ALLOW, b"Allow"),
+        _ => (b"", b""),
+    }
+}
+
+/// Whether `lines`, each with CRLF, have the field `name`.
+fn has_field(lines: &[u8], name: &[u8]) -> bool {
+    let is_name = |line: &[u8]| {
+        line.split(|&byte| byte == b':').next().is_some_and(|found| found.eq_ignore_ascii_case(name))
+    };
+    lines.split_inclusive(|&byte| byte == b'\n').any(is_name)
+}
+
 /// The result of a call.
 pub(crate) enum CallOutcome {
     /// An answer, as for any file, with the persistence that its head has or gets.
@@ -176,7 +193,11 @@ impl OfProgram<'_> {
                 Ok(request) => return Ok(CallOutcome::Redirected(request)),
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
-            Ok(Relayed::ErrorPage(status, lines)) => {
+            Ok(Relayed::ErrorPage(status, mut lines)) => {
+                let (own, name) = own_lines(status);
+                if !has_field(&lines, name) {
+                    lines.extend_from_slice(own);
+                }
                 return Ok(self.page(connection, status, &lines, self.head));
             }
             Ok(_) => unreachable!("files are sent elsewhere"),
@@ -213,12 +234,7 @@ impl OfProgram<'_> {
 
     /// The host's page for an error of the server.
     fn own_page(&self, connection: &mut Connection, status: Status, head: AnswerHead) -> CallOutcome {
-        let lines: &[u8] = match status {
-            Status::ServiceUnavailable => RETRY_AFTER,
-            Status::MethodNotAllowed => ALLOW,
-            _ => b"",
-        };
-        self.page(connection, status, lines, head)
+        self.page(connection, status, own_lines(status).0, head)
     }
 
     /// The host's page for `status`, with these fields, each with CRLF.

@@ -38,8 +38,6 @@ pub(super) struct ProgramPipes {
     stdout: Pipe,
     /// `None` once the error output has ended.
     stderr: Option<Pipe>,
-    /// Whether the output has ended.
-    has_ended: bool,
 }
 
 /// The read end of a pipe.
@@ -57,10 +55,7 @@ pub(super) fn open(content: &RequestBody, null: &File) -> io::Result<(Stdio, Pro
     };
     let (stdout, our_stdout) = pipe()?;
     let (stderr, our_stderr) = pipe()?;
-    Ok((
-        Stdio { stdin, stdout, stderr },
-        ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr), has_ended: false },
-    ))
+    Ok((Stdio { stdin, stdout, stderr }, ProgramPipes { stdout: our_stdout, stderr: Some(our_stderr) }))
 }
 
 /// A file without a name that holds these bytes, to be read from the start.
@@ -97,11 +92,6 @@ impl Pipe {
 }
 
 impl ProgramPipes {
-    /// Whether the program's output has ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
     /// Reads available error output. Returns whether there was any.
     fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
         let mut took = false;
@@ -138,7 +128,6 @@ impl ProgramPipes {
             match self.stdout.read(output) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(0) => {
-                    self.has_ended = true;
                     self.take_errors(errors)?;
                     return Ok(0);
                 }

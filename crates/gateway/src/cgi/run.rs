@@ -11,8 +11,8 @@ use super::{
     spawning::SpawnedProgram as Process,
 };
 use crate::parts::{
-    AllowedCoding, Asking, Broken, DROPPED_BYTES_MAX, ErrorLines, ExchangeParameters, Failure, FoundProgram,
-    GatewayClient, ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
+    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
+    ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
 };
 use std::{
     ffi::OsStr,
@@ -24,7 +24,7 @@ use std::{
     task::Poll,
     time::{Duration, Instant},
 };
-use vermeil::{Handle, Sleep, core_index};
+use vermeil::Sleep;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_http::{
     Request,
@@ -69,23 +69,15 @@ impl CgiRun<'_> {
         }
         let mut errors = ErrorLines::new(self.asking.errors.clone(), "cgi", self.asking.name);
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
+        // Logs the rest of the error output before any later output of the program.
+        drop(errors);
         self.cgi.ran(began.elapsed());
         match result {
             Ok(relayed) => {
                 process.let_go();
-                if !output.has_ended() {
-                    // Without a reader, a program that goes on after its answer would be killed by
-                    // its next output.
-                    let (handle, core) =
-                        (Handle::current(), core_index().expect("connections live on cores"));
-                    let rest = read_rest(output, errors, self.time_limit());
-                    drop(handle.spawn_on(&handle.color_on(core), rest));
-                }
                 Ok(relayed)
             }
             Err(broken) => {
-                // Logs the rest of the error output before the failure.
-                drop(errors);
                 let patience = options.timeouts.connect;
                 Err(explained(broken, &process, patience, self.time_limit()).await)
             }
@@ -194,23 +186,6 @@ impl CgiRun<'_> {
         };
         let mut output = ProgramOutput { output, process, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
-    }
-}
-
-/// Reads what a program writes after its answer, at most [`DROPPED_BYTES_MAX`] and for
-/// `time_limit`.
-async fn read_rest(mut output: ProgramPipes, mut errors: ErrorLines, time_limit: Duration) {
-    let mut limit = Sleep::unset();
-    limit.set(time_limit);
-    // A program that writes more, or for longer, is ended by its next output.
-    let _ = limit.limit(pin!(drop_rest(&mut output, &mut errors))).await;
-}
-
-async fn drop_rest(output: &mut ProgramPipes, errors: &mut ErrorLines) {
-    let (mut read, mut dropped) = (Vec::new(), 0);
-    while dropped <= DROPPED_BYTES_MAX && output.read(&mut read, errors).await.is_ok_and(|count| count > 0) {
-        dropped += read.len() as u64;
-        read.clear();
     }
 }
 

@@ -35,7 +35,7 @@ pub use failure::{Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind};
 pub use program::{FoundProgram, Trouble};
 pub(crate) use program::{Last, ProgramRead, ProgramReader, ProgramWriter};
 pub use relay::Relayed;
-pub(crate) use relay::{DROPPED_BYTES_MAX, ExchangeParameters, PIECE_BYTES, relay};
+pub(crate) use relay::{ExchangeParameters, PIECE_BYTES, relay};
 pub use request_body::Collected;
 pub(crate) use request_body::{ContentReader, RequestBody, collect};
 pub(crate) use response_buffer::ResponseBuffer;

@@ -10,8 +10,8 @@
 //! instead of filling memory. While the program is silent the relay watches the client. If the
 //! client goes, the exchange ends.
 //!
-//! The relay ends when the client has the whole answer, even if the program goes on: the client's
-//! next request must not wait for work that follows the answer. The caller reads what follows.
+//! Once the client has the whole answer, no failure spoils the answer any more: the client may
+//! leave, and the program may be silent or be killed.
 
 use super::{
     AllowedCoding, Broken, ContentReader, ErrorLines, Failure, GatewayClient, GatewayCore, GatewayTimeouts,
@@ -52,7 +52,7 @@ const HOLD: Duration = Duration::from_millis(20);
 
 /// Bytes of output discarded after an answer that needs no content, for example a redirect's page.
 /// A program that writes more loses its connection.
-pub(crate) const DROPPED_BYTES_MAX: u64 = 1 << 20;
+const DROPPED_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of an exchange.
 pub(crate) struct ExchangeParameters<'a> {
@@ -286,8 +286,7 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
                 self.code_output(coder).await?;
             }
             long = self.take_piece(&mut body, coder.as_mut());
-            let is_complete = coder.as_ref().map_or(body.is_complete(), ContentCoding::is_complete);
-            if self.ended || is_complete {
+            if self.ended {
                 break;
             }
             // Waits for the previous piece, so the client receives one piece while the relay reads
@@ -295,7 +294,11 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
             self.connection.flush(mem::take(&mut long), More::No).await?;
             hold.set(moment);
             self.note(Sent { status: head.status, body_bytes: body.sent() });
-            self.read().await?;
+            let is_complete = coder.as_ref().map_or(body.is_complete(), ContentCoding::is_complete);
+            match self.read().await {
+                Err(_) if is_complete => break,
+                read => read?,
+            }
             let unsent = || head.content_length.map(|length| length.saturating_sub(body.sent()));
             let left = coder.as_ref().map_or_else(unsent, ContentCoding::left);
             self.gather(&mut hold, enough(left)).await;

@@ -16,19 +16,17 @@ use super::{
     stream::PhpConnection,
 };
 use crate::parts::{
-    AllowedCoding, Asking, Broken, DROPPED_BYTES_MAX, ErrorLines, ExchangeParameters, Failure, FoundProgram,
-    GatewayClient, ProgramRead, ProgramReader as _, Relayed, RequestBody, ResponseBuffer, Trouble, collect,
-    relay,
+    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
+    Relayed, RequestBody, Trouble, collect, relay,
 };
 use std::{
     future::poll_fn,
     io,
-    pin::pin,
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
-use vermeil::{Handle, Sleep, core_index, sleep, yield_now};
+use vermeil::{Sleep, core_index, sleep, yield_now};
 use vermeil_exchange::{AnswerHead, Lost, nanoseconds};
 use vermeil_fastcgi::request::RequestPersistence;
 use vermeil_http::{
@@ -128,32 +126,15 @@ impl PhpRun<'_> {
                     self.php.pool.count(|counters| counters.retried += 1);
                 }
                 result => {
-                    self.finish(lease, kept, &result).await;
+                    finish(lease, kept, self.php, &result).await;
                     return result;
                 }
             }
         }
         let mut new = self.connect().await?;
         let result = self.on(connection, &mut new, errors).await;
-        self.finish(lease, new, &result).await;
+        finish(lease, new, self.php, &result).await;
         result
-    }
-
-    /// Gives the place back after the exchange. If the program goes on after its answer, the place
-    /// stays taken until the program's end.
-    async fn finish(&self, lease: PoolPermit, connection: PhpConnection, result: &Result<Relayed, Broken>) {
-        if result.is_err() {
-            connection.abort().await;
-        } else if connection.has_ended() {
-            give_back(lease, connection, self.php).await;
-        } else {
-            let (php, errors, name) = (self.php.clone(), self.asking.errors.clone(), self.asking.name);
-            let patience = self.asking.options.timeouts.answer;
-            let errors = ErrorLines::new(errors, "php", name);
-            let (handle, core) = (Handle::current(), core_index().expect("connections live on cores"));
-            let rest = read_rest(lease, connection, php, errors, patience);
-            drop(handle.spawn_on(&handle.color_on(core), rest));
-        }
     }
 
     async fn on(
@@ -237,44 +218,21 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Reads what a program writes after its answer, at most [`DROPPED_BYTES_MAX`] and for `patience`,
-/// and gives the place back.
-async fn read_rest(
-    lease: PoolPermit,
-    mut connection: PhpConnection,
-    php: Arc<Php>,
-    mut errors: ErrorLines,
-    patience: Duration,
-) {
-    let mut limit = Sleep::unset();
-    limit.set(patience);
-    let ended = limit.limit(pin!(drop_rest(&mut connection, &mut errors))).await;
-    if matches!(ended, Ok(Ok(ProgramRead::End))) {
-        give_back(lease, connection, &php).await;
-    } else {
-        connection.abort().await;
-    }
-}
-
-/// Reads and drops output until its end, or until it is more than [`DROPPED_BYTES_MAX`].
-async fn drop_rest(connection: &mut PhpConnection, errors: &mut ErrorLines) -> Result<ProgramRead, Trouble> {
-    let (mut reader, mut output, mut dropped) = (connection.rest(), ResponseBuffer::default(), 0);
-    while dropped <= DROPPED_BYTES_MAX {
-        if reader.read(&mut output, errors).await? == ProgramRead::End {
-            return Ok(ProgramRead::End);
-        }
-        dropped += output.len() as u64;
-        output.clear();
-    }
-    Ok(ProgramRead::Some)
-}
-
 /// Gives the place back. Keeps the connection if it is reusable and no other request needs the
 /// place.
 ///
 /// The rest of the answer has not been sent yet, so a slow client holds no child. A request waiting
 /// on this core goes first: the child gets its next request before the client gets its answer.
-async fn give_back(lease: PoolPermit, connection: PhpConnection, php: &Arc<Php>) {
+async fn finish(
+    lease: PoolPermit,
+    connection: PhpConnection,
+    php: &Arc<Php>,
+    result: &Result<Relayed, Broken>,
+) {
+    if result.is_err() {
+        connection.abort().await;
+        return;
+    }
     if php.persistence == RequestPersistence::Keep && connection.may_be_kept().await {
         let mut connection = Some(connection);
         let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));

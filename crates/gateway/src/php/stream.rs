@@ -89,14 +89,8 @@ impl PhpConnection {
     }
 
     /// Whether the last answer has ended so that another request may follow.
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.response.is_over()
-    }
-
-    /// Reads the rest of the last answer.
-    pub(super) fn rest(&mut self) -> ResponseReader<'_> {
-        let Self { stream, buffer, response, .. } = self;
-        ResponseReader { stream, buffer, response }
     }
 
     /// Whether the last send is complete.

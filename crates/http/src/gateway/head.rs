@@ -66,8 +66,8 @@ pub struct ResponseHead {
 }
 
 /// See [`ResponseHead::lines_of_error`].
-const KEPT_WITH_ERRORS: [&[u8]; 5] =
-    [b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After", b"Set-Cookie"];
+const KEPT_WITH_ERRORS: [&[u8]; 6] =
+    [b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After", b"Set-Cookie", b"Cache-Control"];
 
 impl ResponseHead {
     /// Appends the status line and the fields; the server's own fields must follow.
@@ -81,7 +81,8 @@ impl ResponseHead {
     }
 
     /// The lines that a page must keep which replaces this error: the challenge of a 401 and a 407,
-    /// the methods of a 405 (RFC 9110 §11.6.1, §15.5.6), when to try again, and cookies.
+    /// the methods of a 405 (RFC 9110 §11.6.1, §15.5.6), when to try again, cookies, and who may
+    /// store the answer.
     pub fn lines_of_error(&self) -> Vec<u8> {
         let is_kept = |line: &&[u8]| {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();

@@ -15,7 +15,6 @@ on_usual! {
     unread_content_blocks_no_later_request,
     held_output_is_sent_after_application_dies,
     parts_are_sent_together_unless_flushed,
-    request_after_answer_does_not_wait_for_further_work,
     each_bad_head_is_logged_with_request,
     half_closed_client_gets_its_answer,
     request_of_each_client_that_leaves_has_one_line,
@@ -121,39 +120,6 @@ fn parts_are_sent_together_unless_flushed(io: Io) {
             received.contains(lines).then_some(())
         });
     }
-    server.stops_clean();
-}
-
-/// The application sends the whole answer, and its end only when the test says so.
-fn request_after_answer_does_not_wait_for_further_work(io: Io) {
-    let site = site();
-    write(&site, "x.php", "");
-    write(&site, "x.txt", "file");
-    let socket = writable(&site, "run").join("php.sock");
-    let listener = UnixListener::bind(&socket).expect("a socket");
-    let (go, told) = mpsc::channel::<()>();
-    thread::spawn(move || {
-        let mut server = listener.accept().expect("the server connects").0;
-        let id = read_until(&mut server, STDIN).expect("a request");
-        let whole = b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nfirst";
-        server.write_all(&record(STDOUT, id, whole)).expect("there is room");
-        told.recv().expect("the client goes on");
-        let rest = [record(STDOUT, id, b"more"), record(END, id, &[0; 8])].concat();
-        server.write_all(&rest).expect("the server reads on");
-        // The server asked not to keep this connection.
-        let mut other = listener.accept().expect("the server connects again").0;
-        let id = read_until(&mut other, STDIN).expect("another request");
-        answer(&mut other, id, "second").expect("there is room");
-    });
-    // With one child, a request waits until the child is free.
-    let args = [&format!("--php=unix:{}", socket.display()), "--php-children=1", "--cores=1"];
-    let server = TestServer::start(io, &site, &args);
-    let mut client = server.client();
-    assert_eq!(client.get("/x.php").text(), "first");
-    assert!(client.get("/x.txt").text().ends_with("file"));
-    client.ask("GET", "/x.php", &[]);
-    go.send(()).expect("it waits");
-    assert_eq!(client.read(crate::support::ExpectedContent::Follows).text(), "second");
     server.stops_clean();
 }
 
