@@ -21,6 +21,8 @@ mod tests;
 
 pub use body::{Body, BodyFraming};
 pub use fault::BadHead;
-pub use head::{HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ProgramAnswer, ResponseHead};
+pub use head::{
+    HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ProgramAnswer, ResponseHead, field_lines, field_name,
+};
 pub use oddity::Oddity;
 pub use variables::{ClientLink, ClientScheme, Invocation, ProxiedClient, ProxiedEnds, ScriptPaths};

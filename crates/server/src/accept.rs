@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_turn};
+use vermeil::{CoreIndex, Handle, TcpListener, TcpStream, sleep, yield_now, yield_turn};
 use vermeil_accept::{admission_control::Admission, balance::Accepted};
 use vermeil_address::ListenAddr;
 use vermeil_connection::client_stream::ClientStream;
@@ -79,16 +79,22 @@ pub(crate) async fn accept_unannounced(handle: &Handle, core: CoreIndex) {
         }
         // The core looks at its I/O, so the accepting task takes what the kernel has announced.
         yield_turn().await;
-        for _ in 0..IN_A_ROW {
-            if !is_queued() || !core_context::makes_room().await {
-                break;
-            }
+        let accept_one = || {
             // The accepting task logs errors of accepting.
-            let Ok(Ok(Some(socket))) = listener.with_fd(accept_queued) else { break };
-            if let Err(error) = start(handle, core, addr, socket, Accepted::Own) {
-                say_trouble(&error);
-                break;
-            }
+            let Ok(Ok(Some(socket))) = listener.with_fd(accept_queued) else { return false };
+            start(handle, core, addr, socket, Accepted::Own).inspect_err(say_trouble).is_ok()
+        };
+        take_queued(is_queued, accept_one).await;
+    }
+}
+
+/// Accepts while connections are queued and the core has room, or until `accept_one` fails.
+pub(crate) async fn take_queued(is_queued: impl Fn() -> bool, accept_one: impl Fn() -> bool) {
+    let mut taken = 0;
+    while is_queued() && core_context::makes_room().await && accept_one() {
+        taken += 1;
+        if taken % IN_A_ROW == 0 {
+            yield_now().await;
         }
     }
 }

@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, wake_here, yield_now};
+use vermeil::{CoreIndex, Handle, Source, Task, monotonic_ns, sleep, wake_here};
 use vermeil_accept::{
     balance::{
         Accepted, Balancing, IdleConnectionPool,
@@ -28,7 +28,6 @@ use vermeil_accept::{
 };
 use vermeil_address::ListenAddr;
 use vermeil_io::{accept_queued, has_queued};
-use vermeil_state::core_context;
 
 /// How often a core looks at its neighbours' listeners and shelves without being told. This bounds
 /// the wait for a core that was stopped while it slept. At some 10 µs each, five wake-ups per
@@ -38,10 +37,6 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// How long a core that is told of every connection rests before it is told again. Under a load of
 /// many connections, this bounds the cost of watching to a thousand wake-ups a second.
 const REST: Duration = Duration::from_millis(1);
-
-/// Connections taken before other tasks of the core have their turn, as for accepting
-/// (`accept.rs`).
-const IN_A_ROW: u32 = 16;
 
 thread_local! {
     static POST: RefCell<Post> = const { RefCell::new(Post { watching: Vec::new(), looking_around: None }) };
@@ -212,13 +207,7 @@ impl StallRescue {
         if let Some(shelf) = &self.shelf {
             wake_here(|| shelf.look_from_elsewhere());
         }
-        let mut taken = 0;
-        while self.has_queued() && core_context::makes_room().await && self.accept_one() {
-            taken += 1;
-            if taken % IN_A_ROW == 0 {
-                yield_now().await;
-            }
-        }
+        accept::take_queued(|| self.has_queued(), || self.accept_one()).await;
     }
 
     fn accept_one(&self) -> bool {

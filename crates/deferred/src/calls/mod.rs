@@ -26,7 +26,7 @@ use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
     Rejection, Request, Status,
-    gateway::{BadHead, redirect},
+    gateway::{BadHead, field_lines, field_name, redirect},
     response::Persistence,
 };
 
@@ -34,21 +34,13 @@ use vermeil_http::{
 /// would have to echo or to relay (RFC 9110 §9.3.8, §9.3.6).
 const ALLOW: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
-/// The line that belongs to a status, and the name of its field.
-fn own_lines(status: Status) -> (&'static [u8], &'static [u8]) {
+/// The line that belongs to a status; empty if there is none.
+fn own_line(status: Status) -> &'static [u8] {
     match status {
-        Status::ServiceUnavailable => (RETRY_AFTER, b"Retry-After"),
-        Status::MethodNotAllowed => (ALLOW, b"Allow"),
-        _ => (b"", b""),
+        Status::ServiceUnavailable => RETRY_AFTER,
+        Status::MethodNotAllowed => ALLOW,
+        _ => b"",
     }
-}
-
-/// Whether `lines`, each with CRLF, have the field `name`.
-fn has_field(lines: &[u8], name: &[u8]) -> bool {
-    let is_name = |line: &[u8]| {
-        line.split(|&byte| byte == b':').next().is_some_and(|found| found.eq_ignore_ascii_case(name))
-    };
-    lines.split_inclusive(|&byte| byte == b'\n').any(is_name)
 }
 
 /// The result of a call.
@@ -194,8 +186,9 @@ impl OfProgram<'_> {
                 Err(bad) => Broken::from(Failure::from(bad)),
             },
             Ok(Relayed::ErrorPage(status, mut lines)) => {
-                let (own, name) = own_lines(status);
-                if !has_field(&lines, name) {
+                let own = own_line(status);
+                let is_same = |line: &[u8]| field_name(line).eq_ignore_ascii_case(field_name(own));
+                if !field_lines(&lines).any(is_same) {
                     lines.extend_from_slice(own);
                 }
                 return Ok(self.page(connection, status, &lines, self.head));
@@ -234,7 +227,7 @@ impl OfProgram<'_> {
 
     /// The host's page for an error of the server.
     fn own_page(&self, connection: &mut Connection, status: Status, head: AnswerHead) -> CallOutcome {
-        self.page(connection, status, own_lines(status).0, head)
+        self.page(connection, status, own_line(status), head)
     }
 
     /// The host's page for `status`, with these fields, each with CRLF.

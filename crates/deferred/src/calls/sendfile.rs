@@ -15,7 +15,10 @@ use vermeil_connection::connection::Connection;
 use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::EntryOutcome;
 use vermeil_gateway::{Named, SendRefusal, SendSites};
-use vermeil_http::{Framing, Method, Request, Status, gateway::ResponseHead};
+use vermeil_http::{
+    Framing, Method, Request, Status,
+    gateway::{ResponseHead, field_lines, field_name},
+};
 use vermeil_settings::gateway::SendRoot;
 use vermeil_state::core_context;
 
@@ -103,20 +106,21 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
     let is_error = head.get(9).is_some_and(|&digit| digit >= b'4');
     if is_error {
         out.extend_from_slice(head);
-        let is_for_client = |line: &&[u8]| !is_of_file(line) && !is_of_content(name(line));
-        each(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
+        let is_for_client = |line: &&[u8]| !is_of_file(line) && !is_of_content(field_name(line));
+        field_lines(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
         return out.extend_from_slice(rest);
     }
     // With several ranges the type is that of the multipart body. A 304 answer has no type.
-    let names_type = |line: &&[u8]| name(line).eq_ignore_ascii_case(b"content-type");
-    let is_framed =
-        each(head).any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
-    let program_type =
-        each(lines).find(names_type).filter(|_| !is_framed && each(head).any(|l| names_type(&l)));
-    for line in each(head) {
+    let names_type = |line: &&[u8]| field_name(line).eq_ignore_ascii_case(b"content-type");
+    let is_framed = field_lines(head)
+        .any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
+    let program_type = field_lines(lines)
+        .find(names_type)
+        .filter(|_| !is_framed && field_lines(head).any(|l| names_type(&l)));
+    for line in field_lines(head) {
         out.extend_from_slice(program_type.filter(|_| names_type(&line)).unwrap_or(line));
     }
-    for line in each(lines) {
+    for line in field_lines(lines) {
         if !is_of_file(line) {
             out.extend_from_slice(line);
         }
@@ -125,7 +129,7 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
 }
 
 fn is_of_file(line: &[u8]) -> bool {
-    OF_FILE.into_iter().any(|field| name(line).eq_ignore_ascii_case(field))
+    OF_FILE.into_iter().any(|field| field_name(line).eq_ignore_ascii_case(field))
 }
 
 /// Whether a field describes the program's content or its cache lifetime. An error answer has
@@ -134,15 +138,6 @@ fn is_of_content(name: &[u8]) -> bool {
     let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
     let kept: [&[u8]; 4] = [b"age", b"cache-control", b"expires", b"pragma"];
     starts || kept.into_iter().any(|field| name.eq_ignore_ascii_case(field))
-}
-
-/// The lines, with their line ends.
-fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
-    lines.split_inclusive(|&byte| byte == b'\n')
-}
-
-fn name(line: &[u8]) -> &[u8] {
-    line.split(|&byte| byte == b':').next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -38,11 +38,6 @@ impl ErrorSink {
         Arc::new(Self { notices, origin: Instant::now(), spent, unsaid })
     }
 
-    /// The log of the operator.
-    pub fn notices(&self) -> &Notices {
-        &self.notices
-    }
-
     /// Takes the permit for one more line. Returns the number of lines left out before this line.
     fn take(&self, second: u64) -> Option<u64> {
         let spend = |spent: u64| match (spent >> 32 == second, spent & u64::from(u32::MAX)) {

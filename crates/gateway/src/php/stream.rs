@@ -85,12 +85,7 @@ impl PhpConnection {
     pub(super) async fn may_be_kept(&self) -> bool {
         // An application may answer before reading the whole request. After half a record the
         // application could not parse another request.
-        self.is_given && self.has_ended() && self.buffer.is_empty() && self.is_sent().await
-    }
-
-    /// Whether the last answer has ended so that another request may follow.
-    fn has_ended(&self) -> bool {
-        self.response.is_over()
+        self.is_given && self.response.is_over() && self.buffer.is_empty() && self.is_sent().await
     }
 
     /// Whether the last send is complete.

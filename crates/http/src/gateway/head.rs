@@ -65,6 +65,16 @@ pub struct ResponseHead {
     pub lines: Vec<u8>,
 }
 
+/// The lines of fields, with their line ends.
+pub fn field_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines.split_inclusive(|&byte| byte == b'\n')
+}
+
+/// The name in the line of a field.
+pub fn field_name(line: &[u8]) -> &[u8] {
+    line.split(|&byte| byte == b':').next().unwrap_or_default()
+}
+
 /// See [`ResponseHead::lines_of_error`].
 const KEPT_WITH_ERRORS: [&[u8]; 6] =
     [b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After", b"Set-Cookie", b"Cache-Control"];
@@ -84,11 +94,9 @@ impl ResponseHead {
     /// the methods of a 405 (RFC 9110 §11.6.1, §15.5.6), when to try again, cookies, and who may
     /// store the answer.
     pub fn lines_of_error(&self) -> Vec<u8> {
-        let is_kept = |line: &&[u8]| {
-            let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-            KEPT_WITH_ERRORS.iter().any(|kept| name.eq_ignore_ascii_case(kept))
-        };
-        self.lines.split_inclusive(|&byte| byte == b'\n').filter(is_kept).flatten().copied().collect()
+        let is_kept =
+            |line: &&[u8]| KEPT_WITH_ERRORS.iter().any(|kept| field_name(line).eq_ignore_ascii_case(kept));
+        field_lines(&self.lines).filter(is_kept).flatten().copied().collect()
     }
 
     /// Whether an answer with this status has content at all (RFC 9110 §6.4.1).
