@@ -30,8 +30,6 @@ pub enum Mechanism {
     HandOver,
     /// A color goes to a busy core with less waiting work (`crates/sched`).
     ShorterQueue,
-    /// A color goes to the core that wakes the color (`crates/sched`).
-    MoveToWaker,
     /// A color whose core sleeps goes to the poster's core for a short event (`crates/sched`).
     MoveToPoster,
     /// A color with more events stays on its core for some more batches (`crates/sched`).
@@ -46,7 +44,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::SpeculativeReceive,
         Self::UntoldReads,
         Self::Doorkeeper,
@@ -54,7 +52,6 @@ impl Mechanism {
         Self::LifoSlot,
         Self::HandOver,
         Self::ShorterQueue,
-        Self::MoveToWaker,
         Self::MoveToPoster,
         Self::WarmBatch,
         Self::LengthClasses,
@@ -72,7 +69,6 @@ impl Mechanism {
             Self::LifoSlot => "LIFO slot",
             Self::HandOver => "hand-over",
             Self::ShorterQueue => "shorter queue",
-            Self::MoveToWaker => "move to waker",
             Self::MoveToPoster => "move to poster",
             Self::WarmBatch => "warm batch",
             Self::LengthClasses => "length classes",

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_queue::ColorQueue;
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RecentLength, RemoteWakeStreak, StealClass};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RecentLength, StealClass};
 
 /// A color's queue, shared by the cores.
 pub(crate) type RuntimeQueue = ColorQueue<ColorMeta>;
@@ -29,9 +29,6 @@ pub(crate) struct ColorMeta {
     pub(crate) moved_ns: AtomicU64,
     /// Slot in the core's ready queue, written under that queue's lock.
     pub(crate) slot: AtomicU32,
-    /// The calling core and the number of its calls in a row, packed as in [`RemoteWakeStreak`].
-    /// Written by the maker of the token.
-    calls: AtomicU32,
     /// Handler of the last event, written by posters: gives the expected cost of a move.
     handler: AtomicU16,
     /// The core of the last run, `NOWHERE` before the first run.
@@ -85,7 +82,6 @@ impl ColorMeta {
             affinity,
             moved_ns: AtomicU64::new(0),
             slot: AtomicU32::new(u32::MAX),
-            calls: AtomicU32::new(RemoteWakeStreak::default().0),
             handler: AtomicU16::new(handler.0 as u16),
             ran_on: AtomicU16::new(NOWHERE),
             batch_waits: AtomicBool::new(false),
@@ -202,18 +198,6 @@ impl ColorMeta {
     ) -> Option<CoreIndex> {
         let Affinity::FollowsHandler(leader) = self.affinity.inner() else { return None };
         leader.core(poster, ran_on)
-    }
-
-    /// Core `caller` has made the token while the color lived on `home`. Returns the number of such
-    /// calls in a row.
-    #[inline]
-    pub(crate) fn called(&self, caller: CoreIndex, home: CoreIndex) -> u32 {
-        let before = RemoteWakeStreak(self.calls.load(Ordering::Relaxed));
-        let calls = before.and(caller, home);
-        if calls != before {
-            self.calls.store(calls.0, Ordering::Relaxed);
-        }
-        calls.number()
     }
 
     pub(crate) fn handler(&self) -> HandlerIndex {

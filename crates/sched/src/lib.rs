@@ -4,12 +4,11 @@
 //! Pure decisions: an observation goes in, a decision comes out, on invented data in tests and on
 //! pinned threads in the runtime. Contains the turn (`turn`), the ready queue (`ready`), the
 //! division of time between classes (`share`), stealing (`steal`, `steal_amount`), moves to busy
-//! cores with less work (`shorter_queue`), the pace of colors that must stay (`fixed_pace`), moves
-//! to a caller's core (`remote_wakes`), batch extensions (`warm_batch`), the LIFO slot
-//! (`lifo_slot`), the policies by name (`policy`), the cores from the view of policies (`layout`),
-//! the costs (`cost`) and posts (`flow`) of handlers, the learning of costs (`learner`), the
-//! placement of handlers (`plan`) and its control (`control`), and the form of recordings
-//! (`recording`). Knows no time, no I/O, no lock.
+//! cores with less work (`shorter_queue`), the pace of colors that must stay (`fixed_pace`), batch
+//! extensions (`warm_batch`), the LIFO slot (`lifo_slot`), the policies by name (`policy`), the
+//! cores from the view of policies (`layout`), the costs (`cost`) and posts (`flow`) of handlers,
+//! the learning of costs (`learner`), the placement of handlers (`plan`) and its control
+//! (`control`), and the form of recordings (`recording`). Knows no time, no I/O, no lock.
 
 mod back_off;
 mod budget;
@@ -30,7 +29,6 @@ mod policy;
 mod ready;
 mod recent_length;
 pub mod recording;
-mod remote_wakes;
 mod share;
 mod shorter_queue;
 mod steal;
@@ -53,7 +51,6 @@ pub use place::{CoreIndex, CoreSet, HandlerIndex, Leader, Placement};
 pub use policy::{PlanName, Policy, UnknownPolicy};
 pub use ready::{BatchWait, QueuedClass, Ready, ReadyOrder, ReadySlot, StealClass, StealKey, Stolen};
 pub use recent_length::{LONG_EVENT_NS, RecentLength};
-pub use remote_wakes::{REMOTE_WAKE_STREAK, RemoteWakeStreak};
 pub use share::{AHEAD_NS, CLASSES_MAX, Class, ClassIndex, ClassShares};
 pub use shorter_queue::AskOrder;
 pub use steal::{SPIN_NS, STEAL_BATCH_MAX, StealCandidate, Stealing, TURN_NS, WATCH_NS};

@@ -200,6 +200,15 @@ impl Stealing {
             && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }
 
+    /// Whether a task that was just woken moves to the waker's core. The task moves if the task would run `sooner_ns` sooner than at home, and that is so much that a
+    /// thief would take the task for the wait alone. A move at this point costs no lock. Without
+    /// this rule a parent that spawns many tasks and waits for each would run behind all of them,
+    /// and read results only when no core has any other work.
+    pub fn moves_to_its_turn(self, task: &StealCandidate, sooner_ns: u64, steal_ns: u64) -> bool {
+        let move_ns = steal_ns.saturating_add(task.penalty_ns);
+        self == Self::Learned && sooner_ns > PATIENCE.saturating_mul(move_ns) && task.has_rested(steal_ns)
+    }
+
     /// Whether a color that is about to wait on a core with load `owner` goes to a sleeping core
     /// instead. The color waits for [`StealCandidate::wait_ns`] behind all that the core has to do,
     /// or starts after a steal and a wake-up on the sleeping core. `gives_way`: the poster's color
@@ -336,6 +345,18 @@ mod tests {
             assert!(may_go || !goes, "{queued_ns} ns, {waiting} waiting");
             assert_eq!(may_go, queued_ns > 2_000 || waiting > 0, "{queued_ns} ns, {waiting} waiting");
         }
+    }
+
+    #[test]
+    fn task_goes_to_where_its_turn_is_much_sooner() {
+        let learned = Stealing::Learned;
+        let patience_ns = PATIENCE * (STEAL_NS + COLOR.penalty_ns);
+        assert!(!learned.moves_to_its_turn(&COLOR, patience_ns, STEAL_NS));
+        assert!(learned.moves_to_its_turn(&COLOR, patience_ns + 1, STEAL_NS));
+        let moved = StealCandidate { since_move_ns: 2_000, ..COLOR };
+        assert!(!learned.moves_to_its_turn(&moved, 1_000_000, STEAL_NS), "it does not bounce");
+        let documents = Stealing::TimeLeft.moves_to_its_turn(&COLOR, 1_000_000, STEAL_NS);
+        assert!(!documents, "the documents have no such rule");
     }
 
     #[test]

@@ -26,11 +26,10 @@ pub(super) const P99: &str = "sim_p99_us";
 pub(super) const CPU: &str = "sim_cpu_us";
 
 /// The mechanisms of the scheduler.
-pub(super) const MECHANISMS: [Mechanism; 9] = [
+pub(super) const MECHANISMS: [Mechanism; 8] = [
     Mechanism::HandOver,
     Mechanism::GivesWay,
     Mechanism::ShorterQueue,
-    Mechanism::MoveToWaker,
     Mechanism::MoveToPoster,
     Mechanism::WarmBatch,
     Mechanism::LengthClasses,

@@ -22,8 +22,7 @@ pub(super) const RATE: &str = "threads_per_s";
 pub(super) const CPU: &str = "threads_cpu_ns";
 
 /// Each mechanism with the program that it is made for.
-const PAIRS: [(Mechanism, &str); 2] =
-    [(Mechanism::LifoSlot, "ping-pong"), (Mechanism::MoveToWaker, "channel")];
+const PAIRS: [(Mechanism, &str); 1] = [(Mechanism::LifoSlot, "ping-pong")];
 
 /// Pairs for each round of the bench, because a run takes a fraction of a second and varies much.
 const PAIRS_OF_ROUND: usize = 5;

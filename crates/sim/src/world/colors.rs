@@ -5,7 +5,7 @@
 //! stores of colors and events, and the sums. Leaves out the moves of tokens (`ready.rs`).
 //! `check.rs` checks this from outside.
 
-use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RecentLength, RemoteWakeStreak};
+use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RecentLength};
 
 /// No event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -62,8 +62,6 @@ pub(crate) struct SimColor {
     pub(crate) leader: Option<Leader>,
     pub(crate) slot: ReadySlot,
     pub(crate) moved_ns: Option<u64>,
-    /// The cores that have posted to the color, and how often.
-    pub(crate) calls: RemoteWakeStreak,
     /// Sum over the queued events.
     pub(crate) worth_ns: u64,
     /// Queued events that came with a steal, whose run time counts as stolen.
@@ -112,7 +110,6 @@ impl SimColors {
             leader: None,
             slot: ReadySlot(NONE),
             moved_ns: None,
-            calls: RemoteWakeStreak::default(),
             worth_ns: 0,
             stolen: 0,
             len: 0,

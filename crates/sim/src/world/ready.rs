@@ -5,7 +5,7 @@
 
 use vermeil_sched::{
     BatchWait, ClassIndex, CoreIndex, CoreLoad, Distance, HandlerIndex, Leader, Placement, QueuedClass,
-    REMOTE_WAKE_STREAK, ReadyOrder, StealCandidate, Stealing,
+    ReadyOrder, StealCandidate, Stealing,
 };
 
 use super::World;
@@ -85,37 +85,20 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Moves a color to the core that has just posted to it, if that pays. A color that a plan has
-    /// placed stays.
+    /// Moves a color whose core sleeps to the core that has just posted to it, if that pays. A color
+    /// that a plan has placed stays.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
         let Some(here) = by.filter(|_| self.thieves.stealing == Stealing::Learned) else { return };
-        let called = self.colors.color_mut(color);
-        let (home, may_go) = (called.core, !called.is_fixed());
-        called.calls = called.calls.and(here, home);
-        let calls = called.calls.number();
-        let asleep = self.core(home).phase != CorePhase::Awake;
-        let stays = self.given.options.ideal || here == home || !asleep && calls < REMOTE_WAKE_STREAK;
+        let posted = self.colors.color(color);
+        let (home, may_go) = (posted.core, !posted.is_fixed());
+        let awake = self.core(home).phase == CorePhase::Awake;
+        let stays = self.given.options.ideal || here == home || awake;
         if stays || !may_go || self.wanted_core(color).is_some() {
             return;
         }
-        let distance = self.given.machine.layout().distance(home, here);
         let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), here, at_ns);
-        let comes = if asleep {
-            self.thieves.stealing.moves_to_poster(&candidate, self.placing.costs.moves.wake_ns())
-        } else {
-            let wait_at_home_ns = self.core_load_of(home, at_ns).wait_ns(at_ns);
-            self.thieves.stealing.moves_to_waker(
-                &candidate,
-                wait_at_home_ns,
-                self.placing.costs.moves.steal_ns(distance),
-            )
-        };
-        if comes {
-            let coming = self.colors.color_mut(color);
-            coming.core = here;
-            if !asleep {
-                coming.moved_ns = Some(at_ns);
-            }
+        if self.thieves.stealing.moves_to_poster(&candidate, self.placing.costs.moves.wake_ns()) {
+            self.colors.color_mut(color).core = here;
             self.note_moved(color, home, here);
         }
     }

@@ -1,20 +1,17 @@
-//! A color moves to the core that posts to it. Three cases: the color's own core sleeps, no other
-//! core posts to the color, or the color is a task's and its turn comes much sooner on the poster's
-//! core.
+//! A color moves to the core that posts to it. Two cases: the color's own core sleeps, or the color
+//! is a task's and its turn comes much sooner on the poster's core.
 //!
 //! The poster decides about the place of a new token before the token is queued, so the move costs
 //! no lock. The conditions are `vermeil_sched`'s. Leaves out stealing. Tested in `tests/steal.rs`.
 
 use crate::{color_meta::RuntimeToken, core::current, shared::RuntimeShared};
-use vermeil_sched::{CoreIndex, REMOTE_WAKE_STREAK, Stealing};
+use vermeil_sched::{CoreIndex, Stealing};
 
 /// Why a color may move to its poster.
 #[derive(Clone, Copy)]
 enum MoveReason {
     /// The color's core sleeps.
     Asleep,
-    /// No other core has posted to the color for some time.
-    Calls,
     /// The color belongs to a task that may have to wait for long.
     Turn,
 }
@@ -38,19 +35,11 @@ impl RuntimeShared {
         if self.settings.stealing != Stealing::Learned {
             return;
         }
-        let color = token.color();
-        let home = CoreIndex(color.core());
-        let calls = color.meta.called(here, home);
+        let home = CoreIndex(token.color().core());
         if here == home {
             return;
         }
-        let reason = if self.core(home.0).parking.is_asleep() {
-            Some(MoveReason::Asleep)
-        } else if calls >= REMOTE_WAKE_STREAK {
-            Some(MoveReason::Calls)
-        } else {
-            otherwise
-        };
+        let reason = if self.core(home.0).parking.is_asleep() { Some(MoveReason::Asleep) } else { otherwise };
         if let Some(reason) = reason {
             self.consider_moving(token, (home, reason), here);
         }
@@ -74,14 +63,6 @@ impl RuntimeShared {
         let candidate = self.candidate(color, &load, here, now_ns);
         let comes = match reason {
             MoveReason::Asleep => self.settings.stealing.moves_to_poster(&candidate, self.moves.wake_ns()),
-            MoveReason::Calls => {
-                let wait_at_home_ns = self.core_load(home).wait_ns(now_ns);
-                self.settings.stealing.moves_to_waker(
-                    &candidate,
-                    wait_at_home_ns,
-                    self.moves.steal_ns(distance),
-                )
-            }
             MoveReason::Turn => {
                 let sooner_ns = self.core_load(home).backlog_ns().saturating_sub(load.backlog_ns());
                 // No thief asks again with better numbers, so this core's own estimate of a move
