@@ -94,12 +94,15 @@ impl LineWriter {
 }
 
 /// Appends a field without quotes, so spaces are escaped too.
-fn write_word(out: &mut Vec<u8>, field: KeptField<'_>) {
+pub(super) fn write_word(out: &mut Vec<u8>, field: KeptField<'_>) {
     for (index, word) in field.bytes.split(|&byte| byte == b' ').enumerate() {
         if index > 0 {
             out.extend_from_slice(br"\x20");
         }
         write_escaped(out, KeptField { bytes: word, cut: false });
+    }
+    if field.cut {
+        out.extend_from_slice(CUT_MARK);
     }
 }
 

@@ -177,10 +177,15 @@ struct JsonTime {
     program_s: Option<f64>,
 }
 
-/// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. A field
-/// that was cut at its bound ends in an ellipsis.
+/// A field as text. Bytes that are no UTF-8 become U+FFFD, because JSON has no other bytes. So do
+/// control characters that JSON does not escape (U+007F to U+009F), because a terminal may obey
+/// them. A field that was cut at its bound ends in an ellipsis.
 fn text(field: KeptField<'_>) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(field.bytes);
+    let is_obeyed = |character: char| character >= '\u{7f}' && character.is_control();
+    let mut text = String::from_utf8_lossy(field.bytes);
+    if text.contains(is_obeyed) {
+        text = Cow::Owned(text.replace(is_obeyed, "\u{fffd}"));
+    }
     if field.cut { Cow::Owned(format!("{text}…")) } else { text }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Leaves out the values of the fields (`record.rs`). Tested below.
 
-use super::combined::{LineWriter, write_escaped};
+use super::combined::{LineWriter, write_escaped, write_word};
 use super::record::{KeptField, KeptRecord};
 use std::fmt;
 use std::io::Write as _;
@@ -152,16 +152,19 @@ impl LogTemplate {
 
 fn write_field(out: &mut Vec<u8>, field: LogField, record: &KeptRecord<'_>) {
     let expect = "a vector takes every byte";
-    let mut sent = |kept: Option<KeptField<'_>>| match kept.filter(|kept| !kept.bytes.is_empty()) {
-        Some(kept) => write_escaped(out, kept),
+    let mut sent = |kept: Option<KeptField<'_>>, write: fn(&mut Vec<u8>, KeptField<'_>)| match kept
+        .filter(|kept| !kept.bytes.is_empty())
+    {
+        Some(kept) => write(out, kept),
         None => out.push(b'-'),
     };
     match field {
-        LogField::Host => sent(record.host),
-        LogField::User => sent(record.user),
-        LogField::Request => sent(Some(record.request_line)),
-        LogField::Referer => sent(record.referer),
-        LogField::UserAgent => sent(record.user_agent),
+        // Formats write these without quotes, so a space must not begin another field.
+        LogField::Host => sent(record.host, write_word),
+        LogField::User => sent(record.user, write_word),
+        LogField::Request => sent(Some(record.request_line), write_escaped),
+        LogField::Referer => sent(record.referer, write_escaped),
+        LogField::UserAgent => sent(record.user_agent, write_escaped),
         LogField::Time => {
             out.extend_from_slice(LineWriter::time_rfc3339(record.unix_seconds).as_bytes());
         }
@@ -217,6 +220,9 @@ mod tests {
             "2000-10-10T13:55:36Z 127.0.0.1 a.example - GET /\\x22x\\x22 HTTP/1.1 200 7 - a\\x0Ab 00000000000000ab \
              0.001500 0.000002 aborted\n"
         );
+        let forged =
+            LogRecord { host: Some(b"a.example 10.0.0.9"), user: Some(b"x 200:y"), ..LogRecord::EMPTY };
+        assert_eq!(line("{host} {client} {user}", &forged), "a.example\\x2010.0.0.9 127.0.0.1 x\\x20200:y\n");
         let nothing = line("{{{host}}} \"{referer}\" {program_s} {end}", &LogRecord::EMPTY);
         assert_eq!(nothing, "{-} \"-\" - complete\n");
     }
