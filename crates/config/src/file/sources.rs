@@ -58,7 +58,7 @@ impl SourceText<'_> {
 impl ConfigText {
     /// Reads the files that the main text, of a file in `folder`, includes.
     pub(super) fn include(main: String, folder: &Path) -> Self {
-        let paths = patterns(&main).into_iter().flat_map(|pattern| matching(&folder.join(pattern)));
+        let paths = patterns(&main).into_iter().flat_map(|pattern| matching(folder, &pattern));
         let included = paths.map(IncludedFile::read).collect();
         Self::in_order(main, included)
     }
@@ -139,17 +139,20 @@ fn patterns(main: &str) -> Vec<String> {
 }
 
 /// The files that match a pattern, by name. A pattern without wildcards names one file, which must
-/// be there.
-fn matching(pattern: &Path) -> Vec<PathBuf> {
-    let Some(text) = pattern.to_str().filter(|text| text.contains(['*', '?', '['])) else {
-        return vec![pattern.to_owned()];
+/// be there. The path of `folder`, where relative patterns begin, has no wildcards.
+fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let as_file = || vec![folder.join(pattern)];
+    let Some(of_folder) = folder.to_str().filter(|_| pattern.contains(['*', '?', '['])) else {
+        return as_file();
     };
+    let text = Path::new(&glob::Pattern::escape(of_folder)).join(pattern);
     let options = glob::MatchOptions {
         require_literal_separator: true,
         require_literal_leading_dot: true,
         ..glob::MatchOptions::default()
     };
-    let Ok(paths) = glob::glob_with(text, options) else { return vec![pattern.to_owned()] };
+    let paths = text.to_str().and_then(|text| glob::glob_with(text, options).ok());
+    let Some(paths) = paths else { return as_file() };
     // A folder that cannot be read is named like a file that cannot be read.
     paths.map(|path| path.unwrap_or_else(|error| error.path().to_owned())).collect()
 }

@@ -87,6 +87,20 @@ fn missing_file_is_refused_and_empty_pattern_is_not() {
     assert!(folder.load().is_ok());
 }
 
+/// Regression: the path of the folder counted as part of the pattern.
+#[test]
+fn folder_with_wildcards_in_its_name_is_no_pattern() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("site[1]*");
+    fs::create_dir_all(folder.join("sites")).unwrap();
+    let main = format!("include = [\"sites/*.toml\", \"last.conf\"]\n{}", host("main"));
+    for (name, text) in [("v.toml", &main), ("sites/a.toml", &host("a")), ("last.conf", &host("last"))] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let options = super::super::load(&folder.join("v.toml"), &surroundings()).unwrap();
+    assert_eq!(names(&options.hosts), ["main", "a", "last"]);
+}
+
 #[test]
 fn unfit_files_are_left_out_if_operator_says_so() {
     let main = format!("include = \"sites/*\"\nskip_unfit_includes = true\n{}", host("main"));
