@@ -66,6 +66,9 @@ pub enum ProfileError {
         /// The kind of the file, and the cure; may be empty.
         hint: &'static str,
     },
+    /// An import that would write over the file that it reads.
+    #[error("{}: the import would write over the file that it reads; name another file with -o", _0.display())]
+    SameFile(PathBuf),
     /// A recording of another version.
     #[error("{}: a recording of form {found}; this binary reads form {known}: record again", path.display())]
     Version {

@@ -3,11 +3,13 @@
 //!
 //! The first event of the file is taken; samples of further events are counted. Names of files are
 //! looked up here, by build-id; names of the kernel come from this machine if the file was recorded
-//! in its present boot, or from a copy of `/proc/kallsyms`. Tested below and in `tests/import.rs`.
+//! in its present boot, or from a copy of `/proc/kallsyms`. Tested in `tests/import.rs`.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader};
+use std::mem;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use linux_perf_data::linux_perf_event_reader::{
@@ -15,13 +17,16 @@ use linux_perf_data::linux_perf_event_reader::{
 };
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
 
-use crate::event::{EventKind, typed};
+use crate::event::{EventKind, KernelEvent, typed};
 use crate::format::{FileRecord, MissingCounter, Origin, Writer};
 use crate::perf::Trigger;
 use crate::processes::Processes;
-use crate::session::Session;
+use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
 use crate::{ProfileError, machine};
+
+/// Most cpus of a recorded machine: more than Linux can be built for (8,192).
+const CPUS_MAX: u32 = 1 << 16;
 
 /// Sums over an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +53,18 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
             path: from.to_owned(),
             hint: "; import reads files that `perf record` wrote without -z",
         })?;
-    let (mut origin, is_here) = origin(&perf_file, from);
+    if is_same_file(from, to) {
+        return Err(ProfileError::SameFile(to.to_owned()));
+    }
+    let (origin, is_here) = origin(&perf_file, from);
     let build_ids: HashMap<String, Vec<u8>> = perf_file
         .build_ids()
         .unwrap_or_default()
         .into_values()
         .map(|dso| (String::from_utf8_lossy(&dso.path).into_owned(), dso.build_id))
         .collect();
-    let unwritable = |source| ProfileError::File { path: to.to_owned(), action: "write", source };
-    let mut writer: Option<Writer> = None;
-    let mut session = Session::new(Processes::all());
-    let (mut others, mut unread, mut last) = (0, 0, 0);
+    let mut recording = ImportedRecording::new(origin, to);
+    let (mut others, mut unread) = (0, 0);
     loop {
         let record = match record_iter.next_record(&mut perf_file) {
             Ok(Some(record)) => record,
@@ -81,38 +87,96 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
             }
             _ => {}
         }
-        if event.time > 0 && origin.start_ns == 0 {
-            origin.start_ns = event.time;
-        }
-        last = last.max(event.time);
-        let writer = match &mut writer {
-            Some(writer) => writer,
-            None => writer.insert(Writer::create(to, &origin)?),
-        };
-        session.take(event, &mut |record| writer.write(record)).map_err(unwritable)?;
+        recording.take(event)?;
     }
-    let mut writer = match writer {
-        Some(writer) => writer,
-        None => Writer::create(to, &origin)?,
-    };
     let kernel = match kallsyms {
         Some(path) => KernelNames::Copy(path.to_owned()),
         None if is_here => KernelNames::Here,
         None => KernelNames::None,
     };
-    let missing: Vec<MissingCounter> = symbols::missing_names(&kernel).into_iter().collect();
-    let symbols = symbols::resolve(session.modules(), session.places(), &kernel);
-    let mut end = || -> io::Result<()> {
-        writer.write(&FileRecord::Counters { series: Vec::new(), missing: missing.clone() })?;
-        for some in symbols.chunks(10_000) {
-            writer.write(&FileRecord::Symbols(some.to_vec()))?;
-        }
-        writer.write(&FileRecord::End { time: last, others })?;
-        writer.flush()
-    };
-    end().map_err(unwritable)?;
-    let counts = session.counts();
+    let counts = recording.end(&kernel, others)?;
     Ok(Imported { samples: counts.samples, others, lost: counts.lost, unread })
+}
+
+/// Whether both paths name one file, which is there.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    identity(one).is_some_and(|found| identity(other) == Some(found))
+}
+
+/// A recording that is made from events of another file. A recording begins with the time of its
+/// first event. perf first writes the processes that already run, without a time, so these events
+/// wait for the first event with a time.
+struct ImportedRecording<'p> {
+    path: &'p Path,
+    origin: Origin,
+    /// Events without a time, until the recording begins.
+    early: Vec<KernelEvent>,
+    writer: Option<Writer>,
+    session: Session,
+    /// The latest time.
+    last: u64,
+}
+
+impl<'p> ImportedRecording<'p> {
+    fn new(origin: Origin, path: &'p Path) -> Self {
+        let session = Session::new(Processes::all());
+        Self { path, origin, early: Vec::new(), writer: None, session, last: 0 }
+    }
+
+    fn unwritable(&self, source: io::Error) -> ProfileError {
+        ProfileError::File { path: self.path.to_owned(), action: "write", source }
+    }
+
+    fn take(&mut self, event: KernelEvent) -> Result<(), ProfileError> {
+        if self.writer.is_none() {
+            if event.time == 0 {
+                self.early.push(event);
+                return Ok(());
+            }
+            self.begin(event.time)?;
+        }
+        self.write(event)
+    }
+
+    /// Begins the recording at `start_ns`, with the events that waited.
+    fn begin(&mut self, start_ns: u64) -> Result<(), ProfileError> {
+        self.origin.start_ns = start_ns;
+        self.writer = Some(Writer::create(self.path, &self.origin)?);
+        for event in mem::take(&mut self.early) {
+            self.write(KernelEvent { time: start_ns, ..event })?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, event: KernelEvent) -> Result<(), ProfileError> {
+        self.last = self.last.max(event.time);
+        let Self { writer: Some(writer), session, .. } = self else { return Ok(()) };
+        let written = session.take(event, &mut |record| writer.write(record));
+        written.map_err(|source| self.unwritable(source))
+    }
+
+    /// Writes the names of functions and the end of the recording.
+    fn end(mut self, kernel: &KernelNames, others: u64) -> Result<Counts, ProfileError> {
+        if self.writer.is_none() {
+            self.begin(0)?;
+        }
+        let missing: Vec<MissingCounter> = symbols::missing_names(kernel).into_iter().collect();
+        let symbols = symbols::resolve(self.session.modules(), self.session.places(), kernel);
+        let last = self.last;
+        let writer = self.writer.as_mut().expect("the recording has begun");
+        let mut end = || -> io::Result<()> {
+            writer.write(&FileRecord::Counters { series: Vec::new(), missing: missing.clone() })?;
+            for some in symbols.chunks(10_000) {
+                writer.write(&FileRecord::Symbols(some.to_vec()))?;
+            }
+            writer.write(&FileRecord::End { time: last, others })?;
+            writer.flush()
+        };
+        let ended = end();
+        ended.map_err(|source| self.unwritable(source))?;
+        Ok(self.session.counts())
+    }
 }
 
 /// Facts about the recording, and whether it was made in the present boot of this machine.
@@ -133,7 +197,8 @@ fn origin(perf_file: &PerfFile, from: &Path) -> (Origin, bool) {
     let text = |found: Result<Option<&str>, _>| found.ok().flatten().unwrap_or_default().to_owned();
     let command = perf_file.cmdline().ok().flatten().unwrap_or_default();
     let release = text(perf_file.os_release());
-    let cpus = perf_file.nr_cpus().ok().flatten().map_or(1, |cpus| cpus.nr_cpus_online);
+    // Only a damaged file has more cpus than any machine.
+    let cpus = perf_file.nr_cpus().ok().flatten().map_or(1, |cpus| cpus.nr_cpus_online.min(CPUS_MAX));
     let origin = Origin {
         command: command.into_iter().map(str::to_owned).collect(),
         pid: 0,

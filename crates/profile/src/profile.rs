@@ -81,7 +81,7 @@ pub struct StackProfile {
     pub stacks: Vec<Vec<FunctionId>>,
     /// Samples by time.
     pub samples: Vec<Sampled>,
-    /// FunctionNames of threads.
+    /// Names of threads.
     pub threads: HashMap<(i32, i32), String>,
     /// Columns of the ticks.
     pub series: Vec<Series>,
@@ -275,7 +275,7 @@ impl StackProfile {
         }
     }
 
-    /// FunctionNames the stacks, and joins those that are equal by name.
+    /// Names the functions of the stacks, and joins stacks with equal names.
     fn take_stacks(&mut self, raw: &Raw, inlined: bool) {
         let mut names = FunctionNames {
             raw,
@@ -375,7 +375,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// FunctionNames places here, for a recording that ended before it could do so.
+    /// Names the places that the recording left unnamed because it ended early.
     fn name_what_is_missing(&mut self, kernel: &KernelNames) {
         let places: HashSet<Frame> = self.stacks.iter().flatten().copied().collect();
         let unnamed = places.into_iter().filter(|place| !self.symbols.contains_key(place));

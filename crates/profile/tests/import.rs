@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use vermeil_profile::{ReadOptions, StackProfile, import, report};
 
@@ -71,6 +71,45 @@ fn perf_file_of_busy_program_is_imported() {
     assert!(profile.function(first.function).name.contains("useful_work"), "{:?}", profile.functions);
     assert_eq!(profile.cut, None);
     assert_eq!(profile.origin.hz, 997);
+}
+
+/// Regression: perf writes the processes that already run without a time. The recording began at
+/// zero, so it seemed to last since the machine was started.
+#[test]
+fn recording_of_running_process_begins_with_its_first_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("perf.data"), folder.path().join("r.prof"));
+    let busy = ["if=/dev/zero", "of=/dev/null", "bs=64k"];
+    let mut process = Command::new("dd").args(busy).stderr(Stdio::null()).spawn().unwrap();
+    let pid = process.id().to_string();
+    let perf = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-p", &pid, "-o"])
+        .args([&from, Path::new("--"), Path::new("sleep"), Path::new("0.3")])
+        .output();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    if !perf.as_ref().is_ok_and(|perf| perf.status.success()) {
+        eprintln!("skipped: perf does not record here: {perf:?}");
+        return;
+    }
+    import(&from, &to, None).unwrap();
+    let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
+    assert!(profile.origin.start_ns > 0);
+    assert!(profile.duration_ns < 60_000_000_000, "{} ns", profile.duration_ns);
+    assert!(profile.functions.iter().any(|function| function.module.contains("dd")), "its code has a name");
+}
+
+#[test]
+fn import_does_not_write_over_its_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("web.prof");
+    if !recorded_by_perf(&from, Path::new("true"), &[]) {
+        return;
+    }
+    let before = fs::read(&from).unwrap();
+    let message = import(&from, &from, None).unwrap_err().to_string();
+    assert!(message.contains("web.prof") && message.contains("-o"), "{message}");
+    assert_eq!(fs::read(&from).unwrap(), before);
 }
 
 #[test]
