@@ -268,9 +268,8 @@ impl SimpleUser {
         let mut last_end = Instant::now();
         while let Some((begin, count)) = self.next_begin(last_end).await {
             self.context.ledger.here().begun += count;
-            self.context
-                .waits
-                .begin(self.index, begin.intended.saturating_duration_since(self.context.epoch));
+            let since = begin.intended.saturating_duration_since(self.context.epoch);
+            self.context.waits.begin(self.index, since, count);
             let result = self.batch(begin, count).await;
             self.context.waits.end(self.index);
             last_end = Instant::now();

@@ -81,7 +81,7 @@ impl SessionUser {
             // A page that is judged by its rate may take any time.
             let since = intended.saturating_duration_since(self.context.epoch);
             match self.script.pages[page].judge {
-                Judge::Time => self.context.waits.begin(self.index, since),
+                Judge::Time => self.context.waits.begin(self.index, since, 1),
                 Judge::Rate => self.context.waits.begin_unjudged(self.index, since),
             }
             let result = self.browser.visit(page, &mut self.random).await;
