@@ -1,4 +1,4 @@
-//! Canaries: bugs planted on action, to prove that the models notice such bugs.
+//! Canaries: bugs planted on purpose, to prove that the models notice such bugs.
 //!
 //! Only loom and shuttle builds contain canaries, and `VERMEIL_CANARY` in the environment selects a
 //! single canary. In every other build `planted` is a constant. `cargo xtask test` runs a model

@@ -8,7 +8,7 @@ use crate::{Color, Handle, color_meta::RuntimeQueue};
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::{BuildHasher, Hash},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 /// Number of parts of the map, each with a lock. Of 16 cores that look keys up at once, a core
@@ -60,7 +60,7 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
     /// The color of `key`: the same color as long as a handle exists or events are queued.
     pub fn color_of(&self, key: &K) -> Color {
         let shard = self.hasher.hash_one(key) as usize % SHARDS;
-        let mut shard = self.shards[shard].lock().expect("nothing panics under this lock");
+        let mut shard = locked(&self.shards[shard]);
         if let Some(queue) = shard.colors.get(key).and_then(Weak::upgrade) {
             return Color { queue, shared: self.handle.shared.clone() };
         }
@@ -73,16 +73,19 @@ impl<K: Eq + Hash + Clone> Keyed<K> {
 
     /// Number of keys whose colors have not been forgotten; a hint.
     pub fn len(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().expect("nothing panics under this lock").colors.len())
-            .sum()
+        self.shards.iter().map(|shard| locked(shard).colors.len()).sum()
     }
 
     /// Whether the map is empty; a hint.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Locks a shard, also after a panic: the caller's key may panic in `eq` or `clone`, and the map
+/// stays valid then.
+fn locked<K>(shard: &Mutex<KeyShard<K>>) -> MutexGuard<'_, KeyShard<K>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<K: Eq + Hash> KeyShard<K> {

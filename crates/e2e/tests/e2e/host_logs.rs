@@ -154,7 +154,7 @@ fn unwritable_log_of_host_is_reported(io: Io) {
     };
     until_or(again, || format!("the log is written again: {server:?}"));
     assert_eq!(requests(&site, &server, "missing/a", 1)[0], "/again");
-    server.stop();
+    server.stops_clean();
 }
 
 fn host_log_is_rotated(io: Io) {
@@ -193,7 +193,7 @@ fn server_opens_host_logs_after_giving_up_rights(io: Io) {
     ask(&server, "a.example", "/");
     assert_eq!(requests(&site, &server, "logs/a", 1), ["/"]);
     assert!(!site.outside("secret/b").exists());
-    server.stop();
+    server.stops_clean();
 }
 
 fn wrong_host_log_is_refused(io: Io) {

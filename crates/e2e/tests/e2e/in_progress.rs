@@ -1,8 +1,15 @@
 //! Requests in progress: `in_progress` in the table `access` of hosts and routes.
 
 use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_usual, until};
-use rustix::process::{Signal, geteuid};
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use rustix::{
+    fs::OFlags,
+    process::{Signal, geteuid},
+};
+use std::{
+    fs,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    process::Command,
+};
 
 on_usual! {
     requests_beyond_the_bound_are_refused,
@@ -40,9 +47,12 @@ fn status(client: &mut TestClient, target: &str, of: &str) -> u16 {
     client.get_with(target, &[&format!("X-Forwarded-For: {of}")]).status
 }
 
-/// Opens a FIFO of the program, which waits until the program does so too.
+/// Opens a FIFO for writing as soon as the program reads it, so that the program goes on. Without a
+/// reader the open fails at once.
 fn pass(site: &TestSite, name: &str) {
-    drop(fs::File::options().write(true).open(site.path(name)).expect("a FIFO"));
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let open = || fs::File::options().write(true).custom_flags(nonblocking).open(site.path(name)).ok();
+    drop(until(&format!("the program reads {name}"), open));
 }
 
 fn requests_beyond_the_bound_are_refused(io: Io) {

@@ -34,8 +34,8 @@ pub(crate) fn run(token: Token, batch: usize) -> (BatchCounts, BatchRun) {
     token.run(batch, |_, _| ControlFlow::Continue(()))
 }
 
-/// The events that ran, in order. std's lock on action, because the journal must add no orderings
-/// that loom could rely on.
+/// The events that ran, in order. A lock of std on purpose, because the journal must add no
+/// orderings that loom could rely on.
 pub(crate) type Journal = Arc<Mutex<Vec<(u8, u8)>>>;
 
 /// Records its number in the journal; `within` fails if two events are inside at once.

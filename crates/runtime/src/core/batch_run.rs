@@ -149,15 +149,16 @@ impl Core {
         }
     }
 
-    /// Whether a go with the bound `until_ns` is over.
+    /// Whether the color's time limit `until_ns` has passed.
     #[inline]
     fn is_over(&self, until_ns: Option<u64>) -> bool {
         until_ns.is_some_and(|until_ns| self.shared.clock.now_ns() >= until_ns)
     }
 
     /// Whether a color that has just run continues without being queued. Conditions: no plan wants
-    /// the color elsewhere, the turn has not lasted too long, and either no other color waits here
-    /// or the color stays nevertheless.
+    /// the color elsewhere, and either no other color waits here or the color stays nevertheless. An
+    /// expired turn ends the run, unless the color stays although others wait: then the core looks
+    /// at its sockets first.
     fn goes_on(&self, token: &RuntimeToken, stays_since_ns: &mut Option<u64>) -> bool {
         if token.color().is_migrating() || self.shared.settings.scatters {
             return false;
