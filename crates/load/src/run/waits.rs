@@ -2,9 +2,9 @@
 //!
 //! A missing answer is in no histogram. Each user waits for its answer before it asks again, so a
 //! server that never answers some users would look better than a server that is slow for all users.
-//! Therefore a run reports the oldest wait at the end of the window (`verdict`). Pages that are under way for longer than the
-//! limit of good or tolerable pages count as not good or not tolerable (`quality`). Tested here,
-//! and with planted servers in `tests/planted`.
+//! Therefore a run reports the oldest wait at the end of the window (`verdict`). Pages that are
+//! under way for longer than the limit of good or tolerable pages count as not good or not
+//! tolerable (`quality`). Tested here, and with planted servers in `tests/planted`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,6 +50,12 @@ impl Waits {
         let wait = &self.users[user];
         wait.asked.store(u32::try_from(asked).unwrap_or(u32::MAX), Ordering::Relaxed);
         wait.since.store(since, Ordering::Relaxed);
+    }
+
+    /// `user` has one of the answers of its batch.
+    pub(crate) fn answered(&self, user: usize) {
+        let asked = &self.users[user].asked;
+        asked.store(asked.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
     /// `user` no longer waits.
@@ -103,6 +109,8 @@ mod tests {
         assert_eq!((waits.overdue(second(9)), waits.oldest(second(9))), ([1, 1], Some(second(8))));
         waits.begin(0, second(8), 16);
         assert_eq!(waits.overdue(second(12)), [17, 1], "each request of a batch counts");
+        waits.answered(0);
+        assert_eq!(waits.overdue(second(12)), [16, 1], "until it is answered");
         assert_eq!(Waits::default().oldest(second(9)), None);
         assert_eq!(Waits::default().overdue(second(9)), [0, 0]);
     }

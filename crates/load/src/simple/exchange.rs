@@ -95,6 +95,7 @@ impl LaneExchange<'_> {
                 let count = *left;
                 let each = |answer: WholeAnswer, wire_bytes| {
                     *left -= 1;
+                    self.context.waits.answered(self.user);
                     self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, *set);
                 };
                 link.exchange(&requests[batch], count, each).await?;
@@ -129,6 +130,7 @@ impl LaneExchange<'_> {
                 link.settle()?;
             }
             *left -= 1;
+            self.context.waits.answered(self.user);
             self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
             reuse = answer.reuse;
         }
