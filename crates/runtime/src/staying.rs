@@ -2,8 +2,8 @@
 //!
 //! A server keeps state for each core: a cache, a log, counters. A task that uses such state must
 //! not change its core amid a piece of work. While the task waits for its next piece, any core may
-//! take it. Leaves out the moves themselves (`steal.rs`, `thief.rs`, `move_to_poster.rs`), which ask
-//! `ColorMeta::may_move`. Tested in `tests/staying.rs`.
+//! take it. Leaves out the moves themselves (`steal.rs`, `thief.rs`, `move_to_poster.rs`), which
+//! ask `ColorMeta::may_move`. Tested in `tests/staying.rs`.
 
 use crate::{
     Task,

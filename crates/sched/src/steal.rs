@@ -200,10 +200,10 @@ impl Stealing {
             && color.wait_ns < PATIENCE.saturating_mul(wake_ns)
     }
 
-    /// Whether a task that was just woken moves to the waker's core. The task moves if the task would run `sooner_ns` sooner than at home, and that is so much that a
-    /// thief would take the task for the wait alone. A move at this point costs no lock. Without
-    /// this rule a parent that spawns many tasks and waits for each would run behind all of them,
-    /// and read results only when no core has any other work.
+    /// Whether a task that was just woken moves to the waker's core. The task moves if its turn
+    /// comes `sooner_ns` sooner there, and a thief would take the task for that wait alone. A move
+    /// at this point costs no lock. Without this rule a parent that spawns many tasks and waits for
+    /// each would run behind all of them, and read results only when no core has any other work.
     pub fn moves_to_its_turn(self, task: &StealCandidate, sooner_ns: u64, steal_ns: u64) -> bool {
         let move_ns = steal_ns.saturating_add(task.penalty_ns);
         self == Self::Learned && sooner_ns > PATIENCE.saturating_mul(move_ns) && task.has_rested(steal_ns)

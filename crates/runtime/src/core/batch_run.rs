@@ -156,9 +156,9 @@ impl Core {
     }
 
     /// Whether a color that has just run continues without being queued. Conditions: no plan wants
-    /// the color elsewhere, and either no other color waits here or the color stays nevertheless. An
-    /// expired turn ends the run, unless the color stays although others wait: then the core looks
-    /// at its sockets first.
+    /// the color elsewhere, and either no other color waits here or the color stays nevertheless.
+    /// An expired turn ends the run, unless the color stays although others wait: then the core
+    /// looks at its sockets first.
     fn goes_on(&self, token: &RuntimeToken, stays_since_ns: &mut Option<u64>) -> bool {
         if token.color().is_migrating() || self.shared.settings.scatters {
             return false;

@@ -85,8 +85,8 @@ impl<W: Watch> World<W> {
         }
     }
 
-    /// Moves a color whose core sleeps to the core that has just posted to it, if that pays. A color
-    /// that a plan has placed stays.
+    /// Moves a color whose core sleeps to the core that has just posted to it, if that pays. A
+    /// color that a plan has placed stays.
     fn bring_to_poster(&mut self, color: u32, by: Option<CoreIndex>, at_ns: u64) {
         let Some(here) = by.filter(|_| self.thieves.stealing == Stealing::Learned) else { return };
         let posted = self.colors.color(color);
