@@ -326,7 +326,7 @@ fn routed(
             Some(below) => Answer::Slow(Deferred::Alias(local.hosts.met(*folder), below)),
             None => {
                 let location = [&*encoded(decoded), b"/"].concat();
-                redirect(local, &location, request.target.query, head, out)
+                redirect(local, &location, request, head, out)
             }
         },
         _ => {
@@ -496,7 +496,7 @@ pub fn resolved(
             without_file(local, request.method, head, out)
         }
         EntryOutcome::File(file) => FileReply { local, request, handle, head, out, vary: b"" }.file(file),
-        EntryOutcome::Redirect { location } => redirect(local, location, request.target.query, head, out),
+        EntryOutcome::Redirect { location } => redirect(local, location, request, head, out),
         EntryOutcome::Listing { .. } => unreachable!("lists are made by jobs"),
         EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
             error(local, Status::Forbidden, b"", head, out)
@@ -518,22 +518,31 @@ fn options(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answ
     Answer::Ready(Sent { status: Status::NoContent.code(), body_bytes: 0 })
 }
 
-/// Redirects to `location`, encoded, with the query of the request.
+/// Redirects `request` to `location`, encoded, with the query of the request.
 pub fn redirect(
     local: &mut CoreContext,
     location: &[u8],
-    query: Option<&[u8]>,
+    request: &Request<'_>,
     head: AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let mut line = [b"Location: ", location].concat();
-    if let Some(query) = query {
+    if let Some(query) = request.target.query {
         // A query of a valid target holds no line end.
         line.push(b'?');
         line.extend_from_slice(&path::escaped(query));
     }
     line.extend_from_slice(b"\r\n");
-    error(local, Status::MovedPermanently, &line, head, out)
+    error(local, moved(request.method), &line, head, out)
+}
+
+/// The status of a redirect to another address of the same resource. Clients repeat a request with
+/// content as GET after 301, and send the content again after 308 (RFC 9110, section 15.4.9).
+pub(crate) fn moved(method: Method) -> Status {
+    match method {
+        Method::Get | Method::Head => Status::MovedPermanently,
+        _ => Status::PermanentRedirect,
+    }
 }
 
 /// Answers with the page of `status`, with more field lines.

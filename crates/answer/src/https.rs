@@ -2,9 +2,9 @@
 //!
 //! Leaves out TLS itself (`crates/tls`). Tested through the binary (`crates/e2e/tests/e2e/tls.rs`).
 
-use crate::pages::page;
+use crate::{answer, pages::page};
 use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};
-use vermeil_http::{Method, Request, Status, gateway::ClientScheme, path};
+use vermeil_http::{Request, Status, gateway::ClientScheme, path};
 use vermeil_routing::hosts::{HostId, Hosts, without_port};
 use vermeil_settings::tls::HttpsUse;
 use vermeil_state::core_context::CoreContext;
@@ -23,7 +23,7 @@ pub(crate) fn redirect(
 ) -> Option<Sent> {
     let Visitor { at, scheme, .. } = head.visitor;
     let is_http = scheme == ClientScheme::Http && at.is_none_or(|at| at.unix().is_none());
-    if !is_http || request.target.path.starts_with(CHALLENGES) {
+    if !is_http || is_of_issuer(request.target.path) {
         return None;
     }
     let hosts = local.hosts.hosts();
@@ -41,10 +41,15 @@ pub(crate) fn redirect(
         line.extend_from_slice(&path::escaped(query));
     }
     line.extend_from_slice(b"\r\n");
-    // 308 keeps the method and the content.
-    let reads = matches!(request.method, Method::Get | Method::Head);
-    let status = if reads { Status::MovedPermanently } else { Status::PermanentRedirect };
-    Some(page(local, status, &line, head, out))
+    Some(page(local, answer::moved(request.method), &line, head, out))
+}
+
+/// Whether the decoded path is one where issuers look. A path with dot segments may begin like that
+/// and lead elsewhere.
+fn is_of_issuer(path: &[u8]) -> bool {
+    let is_below = |path: &[u8]| path.starts_with(CHALLENGES);
+    let mut decoded = Vec::new();
+    is_below(path) && path::decode_for_program(path, &mut decoded).is_ok_and(|path| is_below(path.bytes))
 }
 
 /// The status for a request whose connection did not meet the host's demands on the certificates of

@@ -45,7 +45,7 @@ pub(crate) async fn answer(
                 match path::decode_for_program(request.target.path, &mut decoded) {
                     Ok(own) => {
                         let location = [&*encoded(own.bytes), b"/"].concat();
-                        answer::redirect(local, &location, request.target.query, head, out)
+                        answer::redirect(local, &location, request, head, out)
                     }
                     Err(wrong) => answer::error(local, wrong.status(), b"", head, out),
                 }

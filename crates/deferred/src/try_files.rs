@@ -103,7 +103,7 @@ impl Tried<'_> {
                 if self.lacks_slash() =>
             {
                 let location = encoded(self.target);
-                Some(answer::redirect(local, &location, request.target.query, head, out))
+                Some(answer::redirect(local, &location, request, head, out))
             }
             EntryOutcome::File(_) => Some(match self.refused_client(local, out) {
                 Some(answer) => answer,

@@ -72,6 +72,11 @@ impl PassedChecks {
             .unwrap_or(PassedCheck::Nothing)
     }
 
+    /// The rules whose rate the request has passed.
+    pub fn rules_with_rate(self) -> impl Iterator<Item = u32> {
+        self.0.into_iter().filter(|(_, passed)| *passed >= PassedCheck::Rate).map(|(rule, _)| rule)
+    }
+
     /// Notes that the request has passed checks of a rule.
     pub fn note(&mut self, rule: u32, passed: PassedCheck) {
         let Self([first, second]) = self;

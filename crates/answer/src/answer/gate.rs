@@ -12,12 +12,12 @@ use crate::pages::RETRY_AFTER;
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
 use vermeil_address::Client;
-use vermeil_exchange::{AnswerHead, PassedCheck};
+use vermeil_exchange::{AnswerHead, PassedCheck, PassedChecks};
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
 use vermeil_log::NoticeKind;
 use vermeil_routing::{
-    access::{ClientKey, KeyedCount, PasswordCheck, RateDecision},
-    hosts::{HostId, Realm},
+    access::{ClientKey, KeyedCount, PasswordCheck, RateDecision, RateLimit},
+    hosts::{HostId, Hosts, Realm},
 };
 use vermeil_state::core_context::CoreContext;
 
@@ -32,9 +32,8 @@ pub struct RateWait {
 /// A request that counts as in progress, unless too many are.
 pub struct ProgressEntry {
     key: ProgressKey,
-    /// The host and the rule that count. The name stays the same when a reload changes the number
-    /// of the host.
-    of_host: Box<[u8]>,
+    /// The [lasting number](vermeil_routing::hosts::Hosts::lasting_number) of the host that counts.
+    of_host: u64,
     /// The number of the rule, for the count of its requests.
     pub of_rule: u32,
     requests: usize,
@@ -146,9 +145,9 @@ fn check_path(
     }
     if passed == PassedCheck::Nothing
         && let Some(limit) = &guard.rate
+        && !has_passed_rate(hosts, host, head.passed, limit)
     {
-        // The name stays the same when a reload changes the number of the host.
-        let counted = (hosts.host(host).name.unwrap_or_default(), limit.rule);
+        let counted = (hosts.lasting_number(host), limit.rule);
         let rates = &local.server.clients.rates;
         let decision = match counted_by(local, &limit.by, request, head.visitor.peer) {
             CountedBy::Client(client) => rates.admit(limit, counted, client, monotonic_ns()),
@@ -170,7 +169,7 @@ fn check_path(
             CountedBy::Client(client) => ProgressKey::Client(client),
             CountedBy::Value(value) => ProgressKey::Value(value.into()),
         };
-        let of_host = hosts.host(host).name.unwrap_or_default().into();
+        let of_host = hosts.lasting_number(host);
         let (requests, status) = (limit.requests, limit.status);
         let entry = ProgressEntry { key, of_host, of_rule: limit.rule, requests, status, rule };
         return Some(Answer::Slow(Deferred::Enter(Box::new(entry))));
@@ -195,6 +194,14 @@ fn check_path(
     }
     head.passed.note(rule, PassedCheck::All);
     None
+}
+
+/// Whether the request was already counted for the rate `limit`, under other rules of the host that
+/// have the same rate. The rules of a route have the rate of their host unless they set their own.
+fn has_passed_rate(hosts: &Hosts, host: HostId, passed: PassedChecks, limit: &RateLimit) -> bool {
+    let rules = hosts.host(host).rules;
+    let mut counted = passed.rules_with_rate().filter_map(|rule| rules.guard(rule)?.rate.as_ref());
+    counted.any(|counted| counted.rule == limit.rule)
 }
 
 /// The requests with which a request is counted.

@@ -389,8 +389,9 @@ table! {
         /// Fields of the answers of this host, as `{ NAME = "VALUE" }`. A list gives several lines,
         /// `false` removes the field. The answer has exactly these values, whether a file, a
         /// program or an error page answers. `Cache-Control` and `Expires` apply to answers below
-        /// 400 only. The server refuses fields of the connection and the framing, and values with a
-        /// line end. Answers of programs named `nph-` stay as they are. Example:
+        /// 400 only, `Content-Type` to answers with content below 300, but not to several ranges.
+        /// The server refuses fields of the connection and the framing, and values with a line end.
+        /// Answers of programs named `nph-` stay as they are. Example:
         /// `{ X-Content-Type-Options = "nosniff", Server = false }`.
         headers: FreeTable<FieldValues> = FreeTable::NONE,
         /// Fields that the answers of this host get beside the fields of the same name that they

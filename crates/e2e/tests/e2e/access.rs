@@ -14,6 +14,8 @@ on_usual! {
     flood_of_wrong_passwords_leaves_files_served,
     client_over_its_rate_waits_or_gets_429,
     rate_counts_by_field,
+    rewritten_request_is_counted_once,
+    hosts_count_apart,
 }
 
 /// The password of each user is `right`.
@@ -300,6 +302,49 @@ fn rate_counts_by_field(io: Io) {
         (["X-Other: b", "X-Forwarded-For: 192.0.2.1"], 429),
     ] {
         assert_eq!(client.get_with("/page", &fields).status, expected, "{fields:?}");
+    }
+    server.stops_clean();
+}
+
+/// Regression: the target of a rewrite has rules of its own, which have the rate of the host. The
+/// request was counted for both.
+fn rewritten_request_is_counted_once(io: Io) {
+    let site = site();
+    let server = serve(
+        io,
+        &site,
+        "access.rate = { requests = 1, per = \"1h\" }\n\
+         [[host.route]]\npath = \"/short\"\naction = \"rewrite\"\nto = \"/open/page\"\n\
+         [[host.route]]\nprefix = \"/open\"\naction = \"files\"\naccess.deny = [\"203.0.113.0/24\"]\n\
+         [[host.route]]\npath = \"/long\"\naction = \"rewrite\"\nto = \"/own/page\"\n\
+         access.rate = { requests = 9, per = \"1h\", burst = 8 }\n\
+         [[host.route]]\nprefix = \"/own\"\naction = \"files\"\naccess.rate = { requests = 2, per = \"1h\", burst = 1 }\n",
+    );
+    site.write("own/page", b"own");
+    let mut client = server.client();
+    for expected in [200, 429] {
+        assert_eq!(status(&mut client, "/short", "192.0.2.1"), expected);
+    }
+    // The target has a rate of its own, which the rewrite does not lead past.
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&mut client, "/long", "192.0.2.1"), expected);
+    }
+    server.stops_clean();
+}
+
+/// Regression: hosts with wildcards alone shared the counts of each client.
+fn hosts_count_apart(io: Io) {
+    let site = site();
+    let host = "root = \"site\"\naccess.rate = { requests = 1, per = \"1h\" }\n";
+    let hosts = ["*.a.example", "*.b.example", "b.example"]
+        .map(|name| format!("[[host]]\nnames = [\"{name}\"]\n{host}"));
+    let server = TestServer::configured(io, &site, &format!("{TOP}{}", hosts.concat()));
+    for expected in [200, 429] {
+        for name in ["x.a.example", "x.b.example", "b.example"] {
+            let mut client = server.client();
+            client.send(format!("GET /page HTTP/1.1\r\nHost: {name}\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"));
+            assert_eq!(client.read(ExpectedContent::Follows).status, expected, "{name}");
+        }
     }
     server.stops_clean();
 }

@@ -369,6 +369,8 @@ fn folder_of_a_route_is_served_below_its_prefix(io: Io) {
         let folder = client.get(path);
         assert_eq!((folder.status, folder.field("location")), (301, location));
     }
+    let upload = client.request("POST", "/docs", &["Content-Length: 0"]);
+    assert_eq!((upload.status, upload.field("location")), (308, "/docs/"), "the client sends it again");
     assert_eq!(client.get("/docs/sub/").status, 200);
     assert_eq!(client.get("/docs/x.php").status, 403);
     for path in ["/docs/../near.txt", "/docs/..%2fnear.txt", "/docs/%2e%2e/near.txt", "/docs/none"] {

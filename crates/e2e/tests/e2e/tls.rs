@@ -206,14 +206,17 @@ fn half_handshake_ends_with_the_header_timeout(io: Io) {
 
 fn host_has_the_certificate_of_its_name(io: Io) {
     let site = TestSite::new();
-    let (a, b) = (TestCertificate::new(&["a.example"]), TestCertificate::new(&["b.example"]));
+    // The third host has no certificate, and answers with that of the default host.
+    let a = TestCertificate::new(&["a.example", "d.example"]);
+    let b = TestCertificate::new(&["b.example"]);
     a.write(&site, "a");
     b.write(&site, "b");
     let text = "[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n\
                 certificate = \"a.crt\"\nkey = \"a.key\"\n[[host]]\nnames = [\"b.example\"]\nroot = \"site\"\n\
-                certificate = \"b.crt\"\nkey = \"b.key\"\n[hosts]\nunknown = \"refuse\"\n";
+                certificate = \"b.crt\"\nkey = \"b.key\"\n[[host]]\nnames = [\"d.example\"]\nroot = \"site\"\n\
+                [hosts]\nunknown = \"refuse\"\n";
     let server = TestServer::configured(io, &site, text);
-    for (certificate, name) in [(&a, "a.example"), (&b, "b.example")] {
+    for (certificate, name) in [(&a, "a.example"), (&b, "b.example"), (&a, "d.example")] {
         let config = Arc::new(trusting(certificate, &[&TLS13]));
         assert!(get(&mut client(secure_addr(&server), &config, name), "/").starts_with(b"HTTP/1.1 200"));
     }
@@ -341,6 +344,9 @@ fn host_that_requires_https_redirects(io: Io) {
     assert!(answer.get("strict-transport-security").is_none());
     assert_eq!(plain.request("POST", "/", &["Content-Length: 0"]).status, 308);
     assert_eq!(plain.get("/.well-known/acme-challenge/token").text(), "proof");
+    for other in ["/.well-known/acme-challenge/../../page", "/.well-known/acme-challenge/%2e%2e/x"] {
+        assert_eq!(plain.get(other).status, 301, "{other}");
+    }
     let addr = secure_addr(&server);
     let config = Arc::new(trusting(&certificate, &[&TLS13]));
     for target in ["/", "/none"] {

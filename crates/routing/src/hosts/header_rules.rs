@@ -80,6 +80,9 @@ pub enum HeaderRuleError {
     /// Fields are ASCII.
     #[error("{0:?} is not ASCII; write the value in ASCII")]
     NotAscii(char),
+    /// An answer has one type.
+    #[error("an answer has one Content-Type; write it in headers")]
+    Type,
     /// Too long.
     #[error("the value has {0} bytes, more than {VALUE_BYTES_MAX}")]
     Long(usize),
@@ -103,6 +106,8 @@ pub struct HeaderRules {
     block: Box<[u8]>,
     /// Further lines of answers below 400.
     caching_block: Box<[u8]>,
+    /// The line with the type of the content, for answers whose [own type](keeps_type) may go.
+    type_block: Box<[u8]>,
     /// The lower-case names of fields that are replaced or removed.
     replaced: Vec<Box<str>>,
     /// Whether a file's head may have a field that is replaced, or the status decides.
@@ -139,12 +144,15 @@ impl HeaderRules {
     }
 
     fn prepare(&mut self) {
-        let (mut block, mut caching_block) = (Vec::new(), Vec::new());
+        let (mut block, mut caching_block, mut type_block) = (Vec::new(), Vec::new(), Vec::new());
         for (name, rule) in &self.rules {
             let lower = name.to_ascii_lowercase();
-            let is_caching = CACHING.contains(&&*lower);
             let (HeaderRule::Set(values) | HeaderRule::Add(values)) = rule;
-            let out = if is_caching { &mut caching_block } else { &mut block };
+            let out = match &*lower {
+                name if CACHING.contains(&name) => &mut caching_block,
+                "content-type" => &mut type_block,
+                _ => &mut block,
+            };
             for value in values {
                 for piece in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
                     out.extend_from_slice(piece);
@@ -157,6 +165,7 @@ impl HeaderRules {
         }
         self.needs_filter |= !caching_block.is_empty();
         (self.block, self.caching_block) = (block.into(), caching_block.into());
+        self.type_block = type_block.into();
     }
 
     /// Whether there is no rule.
@@ -179,28 +188,35 @@ impl HeaderRules {
         (!self.needs_filter).then_some(&*self.block)
     }
 
-    /// Whether the field `name` of an answer with `status` is replaced or removed.
-    fn replaces(&self, name: &[u8], status: u16) -> bool {
+    /// Whether the field `name` of the answer is replaced or removed.
+    fn replaces(&self, name: &[u8], of: EditedAnswer) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let is_kept_caching = status >= ERRORS_FROM && CACHING.into_iter().any(is);
-        !is_kept_caching && self.replaced.iter().any(|known| is(known))
+        let is_kept = of.is_error() && CACHING.into_iter().any(is) || of.keeps_type && is("content-type");
+        !is_kept && self.replaced.iter().any(|known| is(known))
     }
 
     /// Appends the lines of `own` that stay, each with its line end, for an answer with `status`.
     pub fn keep(&self, own: &[u8], status: u16, out: &mut Vec<u8>) {
+        self.keep_of(own, EditedAnswer::new(own, status), out);
+    }
+
+    fn keep_of(&self, own: &[u8], of: EditedAnswer, out: &mut Vec<u8>) {
         for line in own.split_inclusive(|&byte| byte == b'\n') {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-            if !self.replaces(name, status) {
+            if !self.replaces(name, of) {
                 out.extend_from_slice(line);
             }
         }
     }
 
-    /// Appends the operator's lines of an answer with `status`.
-    pub fn append(&self, status: u16, out: &mut Vec<u8>) {
+    /// Appends the operator's lines.
+    fn append(&self, of: EditedAnswer, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.block);
-        if status < ERRORS_FROM {
+        if !of.is_error() {
             out.extend_from_slice(&self.caching_block);
+        }
+        if !of.keeps_type {
+            out.extend_from_slice(&self.type_block);
         }
     }
 
@@ -213,14 +229,55 @@ impl HeaderRules {
         let status = head.get(9..12).map_or(200, |code| {
             code.iter().fold(0, |code, digit| code * 10 + u16::from(digit.wrapping_sub(b'0') % 10))
         });
-        let mut made = Vec::with_capacity(head.len() + self.block.len() + self.caching_block.len());
+        let of = EditedAnswer::new(&head[first..end], status);
+        let added = self.block.len() + self.caching_block.len() + self.type_block.len();
+        let mut made = Vec::with_capacity(head.len() + added);
         made.extend_from_slice(&head[..first]);
-        self.keep(&head[first..end], status, &mut made);
-        self.append(status, &mut made);
+        self.keep_of(&head[first..end], of, &mut made);
+        self.append(of, &mut made);
         made.extend_from_slice(&head[end..]);
         out.truncate(start);
         out.extend_from_slice(&made);
     }
+}
+
+/// An answer whose fields are edited.
+#[derive(Clone, Copy)]
+struct EditedAnswer {
+    status: u16,
+    /// Whether the type of its content stays as it is.
+    keeps_type: bool,
+}
+
+impl EditedAnswer {
+    /// An answer with the lines `own`.
+    fn new(own: &[u8], status: u16) -> Self {
+        Self { status, keeps_type: keeps_type(own, status) }
+    }
+
+    fn is_error(self) -> bool {
+        self.status >= ERRORS_FROM
+    }
+}
+
+/// Whether the type of an answer stays as it is, because the content is not the one that the
+/// operator means: a page of the server (from 300), no content, or the parts of a file, whose type
+/// names the text between the parts (RFC 9110, section 15.3.7.2).
+fn keeps_type(own: &[u8], status: u16) -> bool {
+    match status {
+        204 | 300.. => true,
+        206 => own.split(|&byte| byte == b'\n').any(has_parts),
+        _ => false,
+    }
+}
+
+/// Whether a field line says that the content has several parts of a file.
+fn has_parts(line: &[u8]) -> bool {
+    const TYPE: &[u8] = b"multipart/byteranges";
+    let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };
+    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+    name.eq_ignore_ascii_case(b"content-type")
+        && value.get(..TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
 }
 
 fn check(name: &str, rule: &HeaderRule) -> Result<(), HeaderRuleError> {
@@ -231,6 +288,7 @@ fn check(name: &str, rule: &HeaderRule) -> Result<(), HeaderRuleError> {
     match (&*lower, rule) {
         (known, _) if OF_SERVER.contains(&known) => return Err(HeaderRuleError::OfServer(name.into())),
         ("etag" | "last-modified", _) => return Err(HeaderRuleError::Tag),
+        ("content-type", HeaderRule::Add(_)) => return Err(HeaderRuleError::Type),
         ("vary", HeaderRule::Set(_)) => return Err(HeaderRuleError::Vary),
         _ => {}
     }
@@ -302,6 +360,29 @@ mod tests {
         assert_eq!(edited(&rules, error), error);
         let kept = edited(&rules, "HTTP/1.1 304 Not Modified\r\nCache-Control: no-store\r\n");
         assert_eq!(kept, "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n");
+    }
+
+    #[test]
+    fn type_of_other_content_stays() {
+        let rules = HeaderRules::new(vec![set("Content-Type", &["text/x"])]).unwrap();
+        for (head, becomes) in [
+            ("200 OK\r\nContent-Type: text/plain\r\n", "200 OK\r\nContent-Type: text/x\r\n"),
+            (
+                "206 Partial Content\r\nContent-Type: text/plain\r\n",
+                "206 Partial Content\r\nContent-Type: text/x\r\n",
+            ),
+            ("304 Not Modified\r\n", "304 Not Modified\r\n"),
+        ] {
+            assert_eq!(edited(&rules, &format!("HTTP/1.1 {head}")), format!("HTTP/1.1 {becomes}"));
+        }
+        for kept in [
+            "404 Not Found\r\nContent-Type: text/html\r\n",
+            "301 Moved Permanently\r\nContent-Type: text/html\r\n",
+            "206 Partial Content\r\ncontent-type:Multipart/Byteranges; boundary=x\r\n",
+        ] {
+            let kept = format!("HTTP/1.1 {kept}");
+            assert_eq!(edited(&rules, &kept), kept);
+        }
     }
 
     #[test]

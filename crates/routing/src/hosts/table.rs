@@ -16,7 +16,7 @@ use super::{
     route::{Action, Route},
 };
 use crate::paths;
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use hashbrown::HashTable;
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -188,6 +188,14 @@ impl Rules {
         }
     }
 
+    /// The rules about clients with a number of [`guard_at`](Self::guard_at).
+    pub fn guard(&self, number: u32) -> Option<&Guard> {
+        match number.checked_sub(1) {
+            Some(route) => self.routes.get(route as usize)?.guard.as_deref(),
+            None => self.guard.as_deref(),
+        }
+    }
+
     fn is_guarded(&self) -> bool {
         self.guard.is_some() || self.routes.iter().any(|route| route.guard.is_some())
     }
@@ -267,9 +275,12 @@ struct NameOf {
 #[derive(Clone, Copy, Debug)]
 struct HostRecord {
     root: Option<HostsText>,
+    /// The first name that is no wildcard. Of a host with wildcards alone, the first of these.
     name: Option<HostsText>,
     log: logs::RecordedLog,
     rules: u32,
+    /// Whether all names are wildcards.
+    is_wildcard: bool,
     /// Whether there are rules about clients.
     is_guarded: bool,
 }
@@ -361,13 +372,19 @@ impl Hosts {
     fn find_bound(&self, host: Option<&[u8]>, at: Option<ListenAddr>) -> Option<HostId> {
         let mut buffer = [0; name::NAME_BYTES_MAX];
         let named = host.and_then(|host| self.named(name::normalised(host, &mut buffer)?));
-        let of_listener = |hosts: &HashMap<ListenAddr, HostId>| hosts.get(&at?).copied();
         if let Some(id) = named.filter(|&id| self.answers_at(id, at)) {
             return Some(id);
         }
         if self.unknown == Unknown::Refuse {
             return None;
         }
+        self.nameless_at(at)
+    }
+
+    /// The host for requests without a known name at the listener `at`, if such requests are not
+    /// refused.
+    fn nameless_at(&self, at: Option<ListenAddr>) -> Option<HostId> {
+        let of_listener = |hosts: &HashMap<ListenAddr, HostId>| hosts.get(&at?).copied();
         let default = Some(self.default).filter(|&id| self.answers_at(id, at));
         of_listener(&self.bound.nameless).or(default).or_else(|| of_listener(&self.bound.first))
     }
@@ -435,8 +452,20 @@ impl Hosts {
     pub fn host(&self, id: HostId) -> Host<'_> {
         let record = &self.hosts[id.0 as usize];
         let root = record.root.map(|root| Path::new(OsStr::from_bytes(self.bytes(root))));
-        let name = record.name.map(|name| self.bytes(name));
+        let name = record.name.filter(|_| !record.is_wildcard).map(|name| self.bytes(name));
         Host { root, name, rules: &self.rules[record.rules as usize] }
+    }
+
+    /// A number under which the rates and the requests in progress of a host are counted. The
+    /// number stays the same when a reload changes the order of the hosts, because it follows from
+    /// the host's first name, or from the listeners of a host without a name.
+    pub fn lasting_number(&self, id: HostId) -> u64 {
+        let record = &self.hosts[id.index()];
+        let name = record.name.map(|name| (self.bytes(name), record.is_wildcard));
+        let hasher = FixedState::default();
+        let bound = self.bound.addrs.get(&id).filter(|_| name.is_none());
+        let listener = bound.and_then(|addrs| addrs.iter().map(|addr| hasher.hash_one(addr)).min());
+        hasher.hash_one((name, listener))
     }
 
     /// The number of the rules of a host, if the answers of the host, or of its route `route`,
@@ -483,10 +512,11 @@ impl Hosts {
         self.certificates_of(self.find_at(name, at)?, at)
     }
 
-    /// The certificates for clients of `host` at the listener `at`.
+    /// The certificates for clients of `host` at the listener `at`. A host without a certificate
+    /// has those of the default host there, also where requests for unknown names are refused.
     pub fn certificates_of(&self, host: HostId, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
         let of_host = |host: HostId| self.secure.certificates.get(&host);
-        of_host(host).or_else(|| of_host(self.find_at(None, at)?))
+        of_host(host).or_else(|| of_host(self.nameless_at(at)?))
     }
 
     /// Whether a host asks clients for certificates.
@@ -654,6 +684,7 @@ impl HostsBuilder {
             name: None,
             log: logs::RecordedLog::Common,
             rules,
+            is_wildcard: false,
             is_guarded,
         });
         id
@@ -676,9 +707,11 @@ impl HostsBuilder {
         }
         let name = self.store(text);
         let Hosts { names, hasher, hosts, text: all, .. } = &mut self.hosts;
-        if is_exact {
-            hosts[host.index()].name.get_or_insert(name);
-        } else {
+        let named = &mut hosts[host.index()];
+        if named.name.is_none() || is_exact && named.is_wildcard {
+            (named.name, named.is_wildcard) = (Some(name), !is_exact);
+        }
+        if !is_exact {
             let labels = 1 + text.iter().filter(|byte| **byte == b'.').count();
             names.labels_max = labels.max(names.labels_max);
         }

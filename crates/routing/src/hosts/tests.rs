@@ -7,6 +7,7 @@ use super::{
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
+use vermeil_address::ListenAddr;
 use vermeil_http::gateway::ClientScheme;
 
 fn name(text: &str) -> HostName {
@@ -100,6 +101,36 @@ fn the_first_name_that_is_whole_is_the_host_s() {
     let hosts = hosts(Unknown::Default, &[&["*.example.org", "b.example", "a.example"], &["*.example.com"]]);
     let names: Vec<_> = hosts.iter().map(|id| hosts.host(id).name).collect();
     assert_eq!(names, [None, Some(&b"b.example"[..]), None]);
+}
+
+#[test]
+fn lasting_number_follows_from_the_name() {
+    let names: [&[&str]; 3] = [&["*.a.example"], &["*.b.example", "b.example"], &["a.example"]];
+    let one = hosts(Unknown::Default, &names);
+    let other = hosts(Unknown::Default, &[names[2], names[0], names[1]]);
+    let number = |hosts: &Hosts, host: &str| hosts.lasting_number(hosts.find(Some(host.as_bytes())).unwrap());
+    let asked = ["x.a.example", "b.example", "a.example"];
+    let numbers = asked.map(|host| number(&one, host));
+    assert_eq!(asked.map(|host| number(&other, host)), numbers, "the order of the hosts does not count");
+    assert!(numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2]);
+}
+
+#[test]
+fn lasting_numbers_of_hosts_without_names_follow_from_their_listeners() {
+    let numbers = |listeners: [&[u16]; 2]| {
+        let mut builder = HostsBuilder::new();
+        let ids = listeners.map(|ports| {
+            let host = builder.add(None, Rules::default());
+            let addrs = ports.iter().map(|&port| ListenAddr::Tcp(([127, 0, 0, 1], port).into()));
+            builder.bind(host, addrs.collect(), true).unwrap();
+            host
+        });
+        let hosts = builder.build(Unknown::Default).unwrap();
+        ids.map(|id| hosts.lasting_number(id))
+    };
+    let [one, other] = numbers([&[80, 81], &[82]]);
+    assert_ne!(one, other);
+    assert_eq!(numbers([&[82], &[81, 80]]), [other, one]);
 }
 
 #[test]
