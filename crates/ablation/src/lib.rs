@@ -22,8 +22,8 @@ pub enum Mechanism {
     UntoldReads,
     /// A path enters the cache at its fourth request within a second (`crates/files`).
     Doorkeeper,
-    /// The state of a busy folder is taken once a second (`crates/files`).
-    BusyFolders,
+    /// The state of a folder is taken once a second (`crates/files`).
+    FolderLooks,
     /// A color that a short event wakes runs next (`crates/sched`).
     LifoSlot,
     /// A color that would wait goes to a sleeping core (`crates/sched`).
@@ -48,7 +48,7 @@ impl Mechanism {
         Self::SpeculativeReceive,
         Self::UntoldReads,
         Self::Doorkeeper,
-        Self::BusyFolders,
+        Self::FolderLooks,
         Self::LifoSlot,
         Self::HandOver,
         Self::ShorterQueue,
@@ -65,7 +65,7 @@ impl Mechanism {
             Self::SpeculativeReceive => "speculative receive",
             Self::UntoldReads => "untold reads",
             Self::Doorkeeper => "doorkeeper",
-            Self::BusyFolders => "busy folders",
+            Self::FolderLooks => "folder looks",
             Self::LifoSlot => "LIFO slot",
             Self::HandOver => "hand-over",
             Self::ShorterQueue => "shorter queue",

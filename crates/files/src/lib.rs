@@ -37,12 +37,12 @@
 //!
 //! Tests: `tests/`; readers against writers in `tests/torture.rs`.
 
-mod busy_folders;
 mod content;
 mod core_cache;
 mod doorkeeper;
 mod entry;
 mod folder_facts;
+mod folder_looks;
 mod index;
 mod listing;
 mod load;

@@ -6,10 +6,10 @@
 //! site. Tested in `tests/changes.rs`, `tests/bounds.rs` and `tests/sites.rs`.
 
 use super::{
-    busy_folders::BusyFolders,
     content::{Charge, ContentBudget},
     entry::{Holdings, SETTLE_MS},
     folder_facts::FolderFacts,
+    folder_looks::FolderLooks,
     index::{Index, SiteId, WatchTree},
     memory::ContentMemory,
     options::StoreOptions,
@@ -35,7 +35,7 @@ pub struct FileStore {
     contents: Arc<ContentBudget>,
     memory: ContentMemory,
     pub(super) facts: FolderFacts,
-    pub(super) busy_folders: BusyFolders,
+    pub(super) folder_looks: FolderLooks,
     descriptors: Arc<ContentBudget>,
     /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
     evictions: AtomicU64,
@@ -65,7 +65,7 @@ impl FileStore {
             contents: ContentBudget::new(options.content_bytes_max),
             memory: ContentMemory::new(options.pages, options.content_bytes_max),
             facts: FolderFacts::new(),
-            busy_folders: BusyFolders::new(),
+            folder_looks: FolderLooks::new(),
             descriptors: ContentBudget::new(options.descriptors_max),
             options,
             inotify,

@@ -174,6 +174,12 @@ mod tests {
             assert_eq!(read_from(file.as_fd(), &mut buf, 2, (cache, Some(known))).unwrap(), 4);
             assert_eq!(&buf[..4], b"side");
         }
+        let elsewhere = File::open("/proc/self/status").unwrap();
+        assert!(!known.is_of(rustix::fs::fstat(&elsewhere).unwrap().st_dev));
+        for file in [&file, &elsewhere] {
+            known.confirm(file.as_fd(), 1);
+            assert!(known.is_without_disk(), "a file of another file system says nothing");
+        }
         assert_eq!((WithoutNowait::of_device(0), WithoutNowait::at(WithoutNowait::PLACES)), (None, None));
     }
 

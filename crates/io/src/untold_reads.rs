@@ -54,12 +54,17 @@ const RESERVED: u64 = u64::MAX;
 /// The credit of a file system without a disk, forever.
 const CREDIT_NS_WITHOUT_DISK: i64 = i64::MAX;
 
+/// Milliseconds after which the absence of a disk is checked again.
+const CONFIRMED_MS: u64 = 1_000;
+
 /// A file system that cannot tell.
 struct UntoldFileSystem {
     /// The number of the device; 0 in an unused place.
     device: AtomicU64,
     /// Relaxed, because a lost update changes the credit by one read.
     credit_ns: AtomicI64,
+    /// When [`WithoutNowait::confirm`] last looked.
+    confirmed_ms: AtomicU64,
 }
 
 type FileSystems = [UntoldFileSystem; FILE_SYSTEMS];
@@ -72,7 +77,11 @@ static LISTED: FileSystems = [const { UntoldFileSystem::unused() }; FILE_SYSTEMS
 
 impl UntoldFileSystem {
     const fn unused() -> Self {
-        Self { device: AtomicU64::new(0), credit_ns: AtomicI64::new(CREDIT_NS_FIRST) }
+        Self {
+            device: AtomicU64::new(0),
+            credit_ns: AtomicI64::new(CREDIT_NS_FIRST),
+            confirmed_ms: AtomicU64::new(0),
+        }
     }
 
     fn has_credit(&self) -> bool {
@@ -139,6 +148,32 @@ impl WithoutNowait {
     /// Whether the file system has no disk, so reads of its files are not timed.
     pub fn is_without_disk(self) -> bool {
         KNOWN[usize::from(self.0)].credit_ns.load(Ordering::Relaxed) == CREDIT_NS_WITHOUT_DISK
+    }
+
+    /// Whether this is the file system with the number `device`.
+    pub fn is_of(self, device: u64) -> bool {
+        KNOWN[usize::from(self.0)].device.load(Ordering::Relaxed) == device
+    }
+
+    /// Checks that a file system without a disk is still the same one, by a `file` that is probably
+    /// on it. The number of an unmounted file system may belong to another one, whose reads are not
+    /// timed until this check, which takes place at most once in [`CONFIRMED_MS`] of the clock
+    /// `now_ms`.
+    pub fn confirm(self, file: BorrowedFd<'_>, now_ms: u64) {
+        let system = &KNOWN[usize::from(self.0)];
+        if !self.is_without_disk() {
+            return;
+        }
+        let before_ms = system.confirmed_ms.load(Ordering::Relaxed);
+        let is_due = before_ms == 0 || now_ms.saturating_sub(before_ms) >= CONFIRMED_MS;
+        // A file of another file system may be mounted in a folder.
+        if !is_due || !fstat(file).is_ok_and(|state| self.is_of(state.st_dev)) {
+            return;
+        }
+        system.confirmed_ms.store(now_ms, Ordering::Relaxed);
+        if !is_without_disk(file) {
+            system.credit_ns.store(CREDIT_NS_FIRST, Ordering::Relaxed);
+        }
     }
 
     /// Performs `read` on a core.

@@ -19,10 +19,16 @@ use vermeil_routing::hosts::{Host, HostId, Hosts};
 const STATUS_MIN: u16 = 100;
 const STATUSES: usize = 500;
 
-/// Hosts that a core counts one by one. At the bound the core adds the counts of the quieter half
-/// to [`OTHERS`], and counts these hosts from zero again (`counts/shown_hosts.rs`). The bound is
-/// 200 times the hosts that a status shows, and some 300 KB.
+/// Hosts that a core counts one by one. If another host is to be counted at the bound, the core
+/// adds the counts of the quieter half to [`OTHERS`], and counts these hosts from zero again
+/// (`counts/shown_hosts.rs`). The bound is 200 times the hosts that a status shows, and some
+/// 300 KB.
 const HOSTS_COUNTED_MAX: usize = 4096;
+
+/// At the bound, one in so many requests for hosts that are not counted one by one adds its host;
+/// the other requests count with [`OTHERS`]. A busy host is soon counted again, and a crowd of
+/// quiet hosts does not pay for names and sorting.
+const ADMITTED_PART: u32 = 16;
 
 /// The name of a host that has no name, and answers requests for unknown names.
 const DEFAULT_HOST: &str = "(default)";
@@ -98,6 +104,8 @@ struct CountedHosts {
     /// The host of the last answer, because the next answer is mostly of the same host.
     recent: Option<(HostId, usize)>,
     others: HostCounts,
+    /// Requests at the bound for hosts that are not counted one by one.
+    turned_away: u32,
 }
 
 /// Requests and bytes of bodies of a core.
@@ -272,39 +280,47 @@ impl CountedHosts {
     fn of(&mut self, hosts: &Hosts, host: Option<HostId>) -> &mut HostCounts {
         match (host, self.recent) {
             (Some(host), Some((recent, at))) if host == recent => &mut self.counts[at].1,
-            (Some(host), _) => {
-                let at = self.find(hosts, host);
-                self.recent = Some((host, at));
-                &mut self.counts[at].1
-            }
+            (Some(host), _) => match self.find(hosts, host) {
+                Some(at) => {
+                    self.recent = Some((host, at));
+                    &mut self.counts[at].1
+                }
+                None => &mut self.others,
+            },
             (None, _) => &mut self.others,
         }
     }
 
-    /// The position of a host's counts, which begin now if need be.
-    fn find(&mut self, hosts: &Hosts, host: HostId) -> usize {
+    /// The position of a host's counts, which begin now if need be; `None` if the request counts
+    /// with those of other hosts.
+    fn find(&mut self, hosts: &Hosts, host: HostId) -> Option<usize> {
         if let Some(&at) = self.by_id.get(&host) {
-            return at;
+            return Some(at);
         }
         let Host { name, .. } = hosts.host(host);
-        let name: Arc<str> = match name {
-            Some(name) => String::from_utf8_lossy(name).into(),
+        let name = match name {
+            Some(name) => String::from_utf8_lossy(name),
             None if host == hosts.default_host() => DEFAULT_HOST.into(),
             None => NAMELESS_HOST.into(),
         };
-        let at = match self.by_name.get(&name) {
+        let at = match self.by_name.get(&*name) {
             Some(&at) => at,
             None => {
                 if self.counts.len() == HOSTS_COUNTED_MAX {
+                    self.turned_away = (self.turned_away + 1) % ADMITTED_PART;
+                    if self.turned_away != 0 {
+                        return None;
+                    }
                     self.forget_quieter_half();
                 }
+                let name: Arc<str> = name.into();
                 self.counts.push((name.clone(), HostCounts::default()));
                 self.by_name.insert(name, self.counts.len() - 1);
                 self.counts.len() - 1
             }
         };
         self.by_id.insert(host, at);
-        at
+        Some(at)
     }
 
     #[cold]
@@ -401,6 +417,25 @@ mod tests {
         assert_eq!(sum.hosts[0].0.as_ref(), "h7.example");
         assert_eq!(sum.hosts[0].1.requests, 4);
         assert_eq!(sum.others.requests, (HOSTS_COUNTED_MAX + 10 - 1) as u64);
+        // At the bound, most requests of other hosts do not add their host.
+        let mut counts = RequestCounts::default();
+        (0..HOSTS_COUNTED_MAX).for_each(|n| count(&mut counts, &hosts, &name(n), SENT));
+        for n in 1..ADMITTED_PART as usize {
+            count(&mut counts, &hosts, &name(HOSTS_COUNTED_MAX + n % 9), SENT);
+            assert_eq!(counts.snapshot().hosts.len(), HOSTS_COUNTED_MAX);
+        }
+        count(&mut counts, &hosts, &name(HOSTS_COUNTED_MAX + 1), SENT);
+        assert_eq!(counts.snapshot().hosts.len(), HOSTS_COUNTED_MAX / 2 + 1);
+        for n in 0..HOSTS_COUNTED_MAX {
+            count(&mut counts, &hosts, &name(n), SENT);
+        }
+        // A host that becomes busy is counted after a few requests.
+        let last = name(HOSTS_COUNTED_MAX + 9);
+        (0..100).for_each(|_| count(&mut counts, &hosts, &last, SENT));
+        let mut sum = counts.snapshot();
+        sum.keep_busiest(1);
+        assert_eq!(*sum.hosts[0].0, *last);
+        assert!(sum.hosts[0].1.requests > 100 - u64::from(ADMITTED_PART));
     }
 
     #[test]

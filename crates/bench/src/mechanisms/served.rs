@@ -60,7 +60,7 @@ impl ServedWork {
 const PAIRS: [(Mechanism, ServedWork); 4] = [
     (SMOKE_MECHANISM, ServedWork::Connections),
     (Mechanism::Doorkeeper, ServedWork::Tail(POPULAR)),
-    (Mechanism::BusyFolders, ServedWork::Tail(ALIKE)),
+    (Mechanism::FolderLooks, ServedWork::Tail(ALIKE)),
     (Mechanism::UntoldReads, ServedWork::Tail(OVERLAY)),
 ];
 

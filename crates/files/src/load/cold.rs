@@ -1,12 +1,12 @@
 //! A look-up that leaves nothing behind, for a path that was not asked for lately.
 //!
 //! Opens the file, reads, takes the state of the file and closes, in four system calls. A fifth
-//! takes the state of the folder to know its siblings and its file system; in a busy folder few
-//! requests need the fifth (`busy_folders.rs`). A long file, or one that changed lately, takes
-//! more. No watch and no entry is made, so each such request sees the file as it is. A missing path
-//! is answered here too, with the site's own page for 404. A path that comes four times within a
-//! second goes the regular way (`doorkeeper.rs`). So does everything but regular files without
-//! links on the way: folders, links, programs, large files.
+//! takes the state of the folder, at most once a second, to know its siblings and its file system
+//! (`folder_looks.rs`). A long file, or one that changed lately, takes more. No watch and no entry
+//! is made, so each such request sees the file as it is. A missing path is answered here too, with
+//! the site's own page for 404. A path that comes four times within a second goes the regular way
+//! (`doorkeeper.rs`). So does everything but regular files without links on the way: folders,
+//! links, programs, large files.
 //!
 //! Unlike the regular look-up, this one opens and reads a file before it knows the type. The open
 //! does not wait for the other end of a pipe (`open.rs`). The read has an offset, so pipes and
@@ -19,10 +19,10 @@
 
 use super::{
     super::{
-        busy_folders::{FolderKey, SeenFolder},
         content::{Content, ReadFailure, SMALL_BYTES_MAX, read_into},
         entry::{Entry, EntryOutcome, Freshness, Lasting, NotFound, SETTLE_MS},
         folder_facts::{FolderFacts, SiblingSet},
+        folder_looks::{FolderKey, SeenFolder},
         index::LookTarget,
         open::{FileValidator, OpenPaths, OpenPurpose, open, state_of},
         options::SiteOptions,
@@ -52,7 +52,7 @@ use std::{
     sync::Arc,
 };
 use vermeil_http::negotiate::Choice;
-use vermeil_io::{CacheOnly, WithoutNowait, is_without_disk, read_from};
+use vermeil_io::{CacheOnly, WithoutNowait, read_from};
 
 /// Bytes of the first read, and the step by which the buffer of a thread grows.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -241,15 +241,15 @@ impl ColdLookup<'_> {
     fn folder_key(&self, path: &[u8]) -> FolderKey {
         let (folder, store) = (Self::folder_of(path), self.root.store());
         match self.root {
-            ColdRoot::Open { site, .. } => store.busy_folders.key((site.id, folder)),
-            ColdRoot::Path { path: root, .. } => store.busy_folders.key((root.as_os_str(), folder)),
+            ColdRoot::Open { site, .. } => store.folder_looks.key((site.id, folder)),
+            ColdRoot::Path { path: root, .. } => store.folder_looks.key((root.as_os_str(), folder)),
         }
     }
 
     /// The folder of the file at `path`, which is open.
     fn folder(&self, path: &[u8], file: &File) -> Result<SeenFolder, ColdEnd> {
         let (key, store) = (self.folder_key(path), self.root.store());
-        match store.busy_folders.find(key, self.now_ms, store.options.recheck_ms) {
+        match store.folder_looks.find(key, self.now_ms, store.options.recheck_ms) {
             Some(seen) => Ok(seen),
             None => self.look_at_folder(path, key, file),
         }
@@ -259,29 +259,22 @@ impl ColdLookup<'_> {
     fn look_at_folder(&self, path: &[u8], key: FolderKey, file: &File) -> Result<SeenFolder, ColdEnd> {
         let (base, at, way) = self.place(Self::folder_of(path));
         let state = state_of(base, &at).map_err(|_| ColdEnd::Regular)?;
-        let without_nowait = self.file_system(&state, file);
-        let seen = |siblings| SeenFolder { siblings, without_nowait };
+        let without_nowait = WithoutNowait::of_device(state.device);
+        if let Some(known) = without_nowait {
+            known.confirm(file.as_fd(), self.now_ms);
+        }
         let (store, facts) = (self.root.store(), &self.root.store().facts);
-        if let Some(siblings) = facts.find(&state) {
-            store.busy_folders.note(key, seen(siblings), self.now_ms);
-            return Ok(seen(siblings));
-        }
-        if !FolderFacts::is_learnable(&state, epoch_ms()) {
-            return Ok(seen(SiblingSet::ANY));
-        }
-        let open = || open(base, &at, OpenPurpose::ReadingFolder, way, self.cache);
-        Ok(seen(facts.learn(&state, self.cache, open)?))
-    }
-
-    /// The file system of a folder's files, if it refuses `RWF_NOWAIT`. A file of another file
-    /// system may be mounted in the folder of a closed root. There the waits of its reads count for
-    /// the folder's file system, so that file system must be one whose reads are timed. The number
-    /// of an unmounted file system may belong to another one, so the absence of a disk is checked.
-    fn file_system(&self, folder: &FileValidator, file: &File) -> Option<WithoutNowait> {
-        let known = WithoutNowait::of_device(folder.device)?;
-        let is_closed = matches!(self.root, ColdRoot::Path { .. });
-        let is_told = known.is_without_disk() && (is_closed || !is_without_disk(file.as_fd()));
-        (!is_told).then_some(known)
+        let siblings = match facts.find(&state) {
+            Some(siblings) => siblings,
+            None if !FolderFacts::is_learnable(&state, epoch_ms()) => SiblingSet::ANY,
+            None => {
+                let open = || open(base, &at, OpenPurpose::ReadingFolder, way, self.cache);
+                facts.learn(&state, self.cache, open)?
+            }
+        };
+        let seen = SeenFolder { siblings, without_nowait };
+        store.folder_looks.note(key, seen, self.now_ms);
+        Ok(seen)
     }
 
     /// The arguments of an open for `path`, which begins with a slash or is empty for the root.
@@ -345,6 +338,11 @@ impl ColdLookup<'_> {
             };
             let validator = FileValidator::of(file.as_fd()).map_err(|_| ColdEnd::Regular)?;
             self.check(&validator)?;
+            // A file of another file system is mounted here. Its read may have waited, and the
+            // regular look-up decides about the next.
+            if without_nowait.is_some_and(|known| known.is_without_disk() && !known.is_of(validator.device)) {
+                return Err(ColdEnd::Regular);
+            }
             let is_old =
                 [validator.modified, validator.changed].iter().all(|time| time.ms_ago(read_ms) >= SETTLE_MS);
             let is_whole = length < BUFFER_BYTES && length as u64 == validator.bytes;

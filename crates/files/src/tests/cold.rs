@@ -82,6 +82,7 @@ fn sibling_appears_in_a_folder_that_had_none() {
     assert!(codings(&mut world, "/a/page0").is_empty());
     assert!(codings(&mut world, "/a/page1").is_empty());
     world.write("a/page2.gz", "gzip");
+    next_window(&mut world);
     assert!(codings(&mut world, "/a/page2").contains(Choice::Gzip));
     assert!(codings(&mut world, "/a/page3").is_empty());
     folder.set_modified(time).unwrap();
@@ -93,7 +94,7 @@ fn sibling_appears_in_a_folder_that_had_none() {
 }
 
 #[test]
-fn sibling_appears_in_a_busy_folder_within_the_age_of_a_recheck() {
+fn sibling_appears_within_the_age_of_a_recheck() {
     let mut world = FilesWorld::new();
     let has_gzip = |world: &mut FilesWorld, path: &str| match world.get_once(path).outcome() {
         EntryOutcome::File(file) => file.codings().contains(Choice::Gzip),
@@ -104,11 +105,9 @@ fn sibling_appears_in_a_busy_folder_within_the_age_of_a_recheck() {
     }
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
     fs::File::open(world.at("a")).unwrap().set_modified(time).unwrap();
-    for i in 0..10 {
-        assert!(!has_gzip(&mut world, &format!("/a/page{i}")));
-    }
+    assert!(!has_gzip(&mut world, "/a/page0"));
     world.write("a/page10.gz", "gzip");
-    assert!(!has_gzip(&mut world, "/a/page10"), "the folder is busy, and was looked at");
+    assert!(!has_gzip(&mut world, "/a/page10"), "the folder was looked at");
     next_window(&mut world);
     assert!(has_gzip(&mut world, "/a/page10"));
     fs::remove_file(world.at("a/page10.gz")).unwrap();
