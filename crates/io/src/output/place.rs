@@ -6,8 +6,8 @@
 use super::{FileOwner, make_folder};
 use rustix::{
     fs::{
-        Access, AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, accessat, fstat, fstatfs,
-        mkdirat, openat, readlinkat, renameat, statat, unlinkat,
+        Access, AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, accessat, fstat,
+        fstatfs, mkdirat, openat, readlinkat, renameat, renameat_with, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -157,6 +157,22 @@ impl NameInFolder {
     /// The system's error.
     pub fn rename(&self, to: &Self) -> io::Result<()> {
         Ok(renameat(&self.folder, &self.name, &to.folder, &to.name)?)
+    }
+
+    /// Gives the file the name `to`, which no file may have.
+    ///
+    /// # Errors
+    /// `EEXIST` if a file has the name; `EINVAL` or `ENOSYS` without `renameat2(2)`.
+    pub fn rename_new(&self, to: &Self) -> io::Result<()> {
+        Ok(renameat_with(&self.folder, &self.name, &to.folder, &to.name, RenameFlags::NOREPLACE)?)
+    }
+
+    /// Gives the file the name `other`, and the file with that name this name, in one step.
+    ///
+    /// # Errors
+    /// `ENOENT` if a file is missing; `EINVAL` or `ENOSYS` without `renameat2(2)`.
+    pub fn exchange(&self, other: &Self) -> io::Result<()> {
+        Ok(renameat_with(&self.folder, &self.name, &other.folder, &other.name, RenameFlags::EXCHANGE)?)
     }
 
     /// Waits until the disk has the folder's entries.
