@@ -1,9 +1,13 @@
 //! Opens the listening sockets, all before the first connection is accepted: of TCP one per address
-//! and core, of a unix socket one for all cores (`listen/unix.rs`).
+//! and core, of a unix socket one for all cores (`listen/unix.rs`). Unix sockets get their paths
+//! last (`listen/names.rs`).
 //!
 //! Leaves out accepting (`accept.rs`). The errors are tested through the binary.
 
+mod names;
 pub mod unix;
+
+pub use names::{Published, Unpublished};
 
 use crate::{
     admission_control::QUEUE_MAX,
@@ -16,8 +20,8 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::fd::{AsFd as _, OwnedFd},
 };
-use unix::{Before, Refusal};
-use vermeil_address::{ListenAddr, UnixAddr};
+use unix::Refusal;
+use vermeil_address::{ListenAddr, SocketFile, UnixAddr};
 use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once, shares_port};
 use vermeil_topology::CpuId;
 
@@ -69,27 +73,31 @@ impl std::error::Error for ListenError {
 
 /// Opens all sockets or none. Each new socket gets the cpu preference of `balancing`; inherited
 /// sockets keep their state. `inherited` gives the sockets of an address that an earlier process
-/// opened. `ours` are the addresses of this server, or of the server that it takes over from.
+/// opened. `ours` are the addresses of this server, or of the server that it takes over from, as
+/// bound. Unix sockets listen under temporary names until the caller publishes them.
 pub fn listen_on(
     addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[ListenAddr],
     mut inherited: impl FnMut(ListenAddr) -> Option<Listening>,
-) -> Result<Vec<Listening>, ListenError> {
-    let listen_on_one = |&addr: &ListenAddr| {
+) -> Result<(Vec<Listening>, Unpublished), ListenError> {
+    let (mut all, mut names) = (Vec::with_capacity(addrs.len()), Unpublished::default());
+    for &addr in addrs {
         if let Some(before) = inherited(addr)
-            && let Some(taken) = complete(addr, before, cpus).map_err(|source| refused(addr, source))?
+            && let Some(taken) =
+                complete(addr, before, cpus, &mut names).map_err(|source| refused(addr, source))?
         {
-            return Ok(taken);
+            all.push(taken);
+            continue;
         }
-        let listening = open(addr, cpus, balancing, ours)?;
+        let listening = open(addr, cpus, balancing, ours, &mut names)?;
         if let ListenAddr::Tcp(addr) = listening.addr {
             balancing.take_charge_of(addr, &listening.sockets);
         }
-        Ok(listening)
-    };
-    addrs.iter().map(listen_on_one).collect()
+        all.push(listening);
+    }
+    Ok((all, names))
 }
 
 /// Like [`listen_on`], but without inherited sockets and without the kernel's program that chooses
@@ -99,8 +107,11 @@ pub fn bind_all(
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[ListenAddr],
-) -> Result<Vec<Listening>, ListenError> {
-    addrs.iter().map(|addr| open(*addr, cpus, balancing, ours)).collect()
+) -> Result<(Vec<Listening>, Unpublished), ListenError> {
+    let mut names = Unpublished::default();
+    let open = |addr: &ListenAddr| open(*addr, cpus, balancing, ours, &mut names);
+    let all = addrs.iter().map(open).collect::<Result<_, _>>()?;
+    Ok((all, names))
 }
 
 /// The reasons why no socket can listen on `addrs`, found by binding and closing a socket for each.
@@ -146,6 +157,7 @@ fn open(
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[ListenAddr],
+    names: &mut Unpublished,
 ) -> Result<Listening, ListenError> {
     match asked {
         ListenAddr::Tcp(addr) => {
@@ -154,22 +166,30 @@ fn open(
             open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(asked, source))
         }
         ListenAddr::Unix(addr) => {
-            let is_ours = ours.iter().any(|ours| ours.is_at(&asked));
-            open_unix(addr, cpus, if is_ours { Before::Ours } else { Before::Others })
+            let own = ours.iter().find(|ours| ours.is_at(&asked)).and_then(ListenAddr::unix);
+            open_unix(addr, cpus, own.and_then(UnixAddr::file), names)
         }
     }
 }
 
-fn open_unix(addr: UnixAddr, cpus: &[CpuId], before: Before) -> Result<Listening, ListenError> {
-    let asked = ListenAddr::Unix(addr);
-    match unix::open(addr, cpus.len(), before) {
-        Ok((bound, sockets)) => {
-            Ok(Listening { asked, addr: ListenAddr::Unix(bound), sockets, keeper: SocketKeeper::Server })
-        }
-        Err(Refusal::Taken(holder)) => {
-            Err(ListenError { addr: asked, holder, source: io::ErrorKind::AddrInUse.into() })
-        }
-        Err(Refusal::Io(source)) => Err(refused(asked, source)),
+fn open_unix(
+    addr: UnixAddr,
+    cpus: &[CpuId],
+    own: Option<SocketFile>,
+    names: &mut Unpublished,
+) -> Result<Listening, ListenError> {
+    let (pending, sockets) =
+        unix::open(addr, cpus.len(), own).map_err(|refusal| refused_unix(addr, refusal))?;
+    let (asked, bound) = (ListenAddr::Unix(addr), ListenAddr::Unix(pending.addr));
+    names.add_name(pending);
+    Ok(Listening { asked, addr: bound, sockets, keeper: SocketKeeper::Server })
+}
+
+fn refused_unix(addr: UnixAddr, refusal: Refusal) -> ListenError {
+    let addr = ListenAddr::Unix(addr);
+    match refusal {
+        Refusal::Taken(holder) => ListenError { addr, holder, source: io::ErrorKind::AddrInUse.into() },
+        Refusal::Io(source) => refused(addr, source),
     }
 }
 
@@ -200,11 +220,16 @@ fn open_sockets(
 /// start. Returns `None` if no client reaches the inherited socket, because its path leads to
 /// another file. A socket of the service manager serves all cores, because no further socket may
 /// listen on its address.
-fn complete(asked: ListenAddr, before: Listening, cpus: &[CpuId]) -> io::Result<Option<Listening>> {
+fn complete(
+    asked: ListenAddr,
+    before: Listening,
+    cpus: &[CpuId],
+    names: &mut Unpublished,
+) -> io::Result<Option<Listening>> {
     let Listening { addr, mut sockets, keeper, .. } = before;
     let addr = match (asked, addr) {
         (ListenAddr::Unix(asked), ListenAddr::Unix(bound)) => {
-            let Some(addr) = unix::renew(asked, bound)? else { return Ok(None) };
+            let Some(addr) = unix::renew(asked, bound, names) else { return Ok(None) };
             duplicate(&mut sockets, cpus.len())?;
             ListenAddr::Unix(addr)
         }
@@ -247,6 +272,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = ListenAddr::from(taken.local_addr().unwrap());
         let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], |_| None)
+            .map(drop)
             .expect_err("it is taken")
             .to_string();
         let expected = "the address is in use; choose another with --listen or [[listener]]";
@@ -256,7 +282,8 @@ mod tests {
     #[test]
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = ListenAddr::from("127.0.0.1:0".parse::<SocketAddr>().unwrap());
-        let listening = listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], |_| None).unwrap();
+        let (listening, _no_names) =
+            listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], |_| None).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert!(listening[0].addr.port().is_some());
         let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], |_| None);

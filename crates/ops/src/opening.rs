@@ -15,7 +15,7 @@ use thiserror::Error;
 use vermeil_accept::{
     activation::{self, ActivationError},
     balance::Balancing,
-    listen::{ListenError, listen_on},
+    listen::{ListenError, Unpublished, listen_on},
     listening::Listening,
 };
 use vermeil_address::ListenAddr;
@@ -71,7 +71,8 @@ pub enum ServerEnded {
     Cut(u64),
 }
 
-/// Opens all listening sockets, except those that the service manager or the old server has.
+/// Opens all listening sockets, except those that the service manager or the old server has. Unix
+/// sockets get their paths later, from the caller.
 ///
 /// # Errors
 /// The server cannot listen on an address, or a passed socket has no listener.
@@ -79,12 +80,12 @@ pub fn listen_at_start(
     options: &ServeOptions,
     balancing: &Balancing,
     inherited: &mut Inherited,
-) -> Result<Vec<Listening>, OpenError> {
+) -> Result<(Vec<Listening>, Unpublished), OpenError> {
     inherited.add(activation::passed(options.cpus.len())?);
     let ours = inherited.addrs();
-    let listening = listen_on(&options.listen, &options.cpus, balancing, &ours, |addr| inherited.take(addr))?;
+    let opened = listen_on(&options.listen, &options.cpus, balancing, &ours, |addr| inherited.take(addr))?;
     inherited.refuse_unnamed()?;
-    Ok(listening)
+    Ok(opened)
 }
 
 /// Opens the sockets for agent checks.

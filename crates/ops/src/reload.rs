@@ -6,7 +6,7 @@
 use std::{error::Error, io};
 use vermeil_accept::{
     balance::Balancing,
-    listen::{ListenError, listen_on},
+    listen::{ListenError, Unpublished, listen_on},
     listening::Listening,
 };
 use vermeil_address::ListenAddr;
@@ -77,27 +77,26 @@ pub fn refuse_mode_of_passed(
     Ok(())
 }
 
-/// Opens the addresses that `new` has and `old` lacks.
+/// Opens the addresses that `new` has and `old` lacks. `old` are the addresses as configured and as
+/// bound. Unix sockets get their paths later, from the caller.
 ///
 /// # Errors
 /// The server cannot listen on one of them. Then it opens none.
 pub fn listen_on_added(
-    old: &[ListenAddr],
+    old: &[(ListenAddr, ListenAddr)],
     new: &ServeOptions,
     cpus: &[CpuId],
     balancing: &Balancing,
-) -> Result<Vec<Listening>, ListenError> {
-    let added = added(old, new);
-    listen_on(&added, cpus, balancing, old, |_| None)
+) -> Result<(Vec<Listening>, Unpublished), ListenError> {
+    let bound: Vec<_> = old.iter().map(|(_, bound)| *bound).collect();
+    listen_on(&added(old, new), cpus, balancing, &bound, |_| None)
 }
 
-/// The addresses that `new` has and `old` lacks. Unix sockets come last, because a socket with
-/// another mode takes the place of the former one, and a failure afterwards would leave no listener
-/// there.
-pub fn added(old: &[ListenAddr], new: &ServeOptions) -> Vec<ListenAddr> {
-    let mut added: Vec<_> = new.listen.iter().filter(|addr| !old.contains(addr)).copied().collect();
-    added.sort_by_key(|addr| addr.unix().is_some());
-    added
+/// The addresses that `new` has and `old` lacks. `old` are the addresses as configured and as
+/// bound.
+pub fn added(old: &[(ListenAddr, ListenAddr)], new: &ServeOptions) -> Vec<ListenAddr> {
+    let is_new = |addr: &&ListenAddr| !old.iter().any(|(asked, _)| asked == *addr);
+    new.listen.iter().filter(is_new).copied().collect()
 }
 
 /// Logs that the process of a takeover did not start to serve.

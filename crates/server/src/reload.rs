@@ -2,7 +2,7 @@
 //! swapped in as a whole.
 //!
 //! Every step that can fail comes before any change: reading the file, opening addresses, the
-//! default host's folder and the log. Then each core changes between two of its events. No
+//! default host's folder and the log. Unix sockets get their paths last. Then each core changes between two of its events. No
 //! connection is closed, because open connections get the new limits and hosts with their next
 //! request. The server logs settings that cannot change while it runs, and keeps them. Tested
 //! through the binary (`crates/e2e/tests/e2e/reload.rs`).
@@ -27,7 +27,7 @@ use vermeil_gateway::programs::{ProgramsShared, ReviseError, Revision};
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogCounts, Notices, operator_log::log_line};
 use vermeil_ops::{
-    broker::{Broker, NewAddress},
+    broker::{Broker, BrokerNames, NewAddress},
     control::Overseer,
     control_client::StatusForm,
     handover::Handing,
@@ -194,27 +194,30 @@ impl RunningServer {
         }
         let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         refuse_mode_of_passed(&present.bound, &options)?;
-        // Before listening, because a unix socket with another mode takes the place of the former
-        // one.
         self.check(&present, &options)?;
-        let added = self.listen_on_added(&present, &options)?;
+        let (added, names) = self.listen_on_added(&present, &options)?;
         let prepared = self.prepare(&present, options, added)?;
+        // Last, because a unix socket with another mode takes the place of the former one.
+        names.publish().map_err(ReloadError::Broker)?;
         Ok(self.take(&mut present, prepared))
     }
 
     /// Asks the broker to open the addresses that `new` adds.
-    fn listen_on_added(&self, present: &Present, new: &ServeOptions) -> Result<Vec<Listening>, ReloadError> {
-        let old = &present.options.listen;
-        let added = added(old, new);
-        let opened = self.broker.listen(added, old.clone());
-        let opened = opened.map_err(ReloadError::Broker)?;
+    fn listen_on_added(
+        &self,
+        present: &Present,
+        new: &ServeOptions,
+    ) -> Result<(Vec<Listening>, BrokerNames), ReloadError> {
+        let ours = present.bound.iter().map(|(_, bound)| *bound).collect();
+        let opened = self.broker.listen(added(&present.bound, new), ours);
+        let (opened, names) = opened.map_err(ReloadError::Broker)?;
         let take_charge = |NewAddress { listening, group }: NewAddress| {
             if let (Some(group), ListenAddr::Tcp(addr)) = (group, listening.addr) {
                 present.server.balancing.take_charge_by(addr, group, &listening.sockets);
             }
             listening
         };
-        Ok(opened.into_iter().map(take_charge).collect())
+        Ok((opened.into_iter().map(take_charge).collect(), names))
     }
 
     /// The first half of a reload, for a configuration and sockets that another process has read

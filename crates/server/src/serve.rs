@@ -19,7 +19,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -30,6 +30,7 @@ use vermeil::{DriverOptions, LoadPage, Pinning, Runtime, StartError, WorkPage};
 use vermeil_accept::{
     balance::{Balancing, Changeover},
     busy_poll,
+    listen::Unpublished,
     listening::Listening,
 };
 use vermeil_address::{ListenAddr, UnixAddr};
@@ -171,6 +172,8 @@ struct ServerSockets {
     /// ServerSockets for agent checks.
     agent: Vec<Listening>,
     listening: Vec<Listening>,
+    /// The unix sockets that have no paths yet.
+    names: Unpublished,
     balancing: Balancing,
     inherited: Inherited,
 }
@@ -182,12 +185,15 @@ impl ServerSockets {
             Some(_) => Inherited::default(),
             None => Inherited::of(options).map_err(OpenError::from)?,
         };
-        let (balancing, listening) = match assigned {
-            Some(assigned) => assigned.sockets(&options.cpus),
+        let (balancing, listening, names) = match assigned {
+            Some(assigned) => {
+                let (balancing, listening) = assigned.sockets(&options.cpus);
+                (balancing, listening, Unpublished::default())
+            }
             None => {
                 let balancing = Balancing::choose(options.balance, &options.cpus);
-                let listening = listen_at_start(options, &balancing, &mut inherited)?;
-                (balancing, listening)
+                let (listening, names) = listen_at_start(options, &balancing, &mut inherited)?;
+                (balancing, listening, names)
             }
         };
         let agent = match assigned {
@@ -196,7 +202,7 @@ impl ServerSockets {
         };
         let changeovers = inherited.prepare(&balancing, &listening).map_err(OpenError::Descriptors)?;
         let agent_kept = cloned(&agent)?;
-        Ok(Self { changeovers, agent_kept, agent, listening, balancing, inherited })
+        Ok(Self { changeovers, agent_kept, agent, listening, names, balancing, inherited })
     }
 }
 
@@ -221,7 +227,7 @@ impl ConfinedServer {
         assigned: Option<Assigned>,
         sockets: &mut ServerSockets,
     ) -> Result<Self, ServeError> {
-        let ServerSockets { inherited, balancing, listening, .. } = sockets;
+        let ServerSockets { inherited, balancing, listening, names, .. } = sockets;
         let secret = assigned.as_ref().map(Assigned::tickets).or_else(|| inherited.take_tickets());
         let watch = match assigned {
             Some(assigned) => ServeWatch::Supervisor(Box::new(assigned)),
@@ -233,6 +239,8 @@ impl ConfinedServer {
         let keys = KeyReader::start(options).map_err(ServeError::Broker)?;
         privileges::prepare(options).map_err(OpenError::OwnLog)?;
         let room = ProgramSetup::make_room(options)?;
+        // As late as possible, but before the server drops the rights over the folders.
+        let published = Mutex::new(std::mem::take(names).publish().map_err(OpenError::from)?);
         privileges::give_up(options, When::BeforePrograms).map_err(OpenError::from)?;
         // This step forks, which only a process without other threads may do. The threads of
         // self-tests have ended.
@@ -246,8 +254,8 @@ impl ConfinedServer {
             ServeWatch::Control(_) => ours.chain(left.iter().copied()).collect(),
             ServeWatch::Supervisor(_) => Vec::new(),
         };
-        let knowledge =
-            Knowledge { options, balancing, control: watch.bound(), folder: rights.workspace, sockets };
+        let (control, folder) = (watch.bound(), rights.workspace);
+        let knowledge = Knowledge { options, balancing, control, folder, sockets, published };
         let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
         // Before any other thread exists, because threads inherit the sandbox.
         let keeper = programs.as_ref().and_then(ProgramSetup::keeper);
@@ -300,7 +308,7 @@ impl ServingServer {
         confined: ConfinedServer,
     ) -> Result<Self, ServeError> {
         let ConfinedServer { sandbox, broker, keys, tickets, left, programs, trace, watch } = confined;
-        let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited } = sockets;
+        let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited, .. } = sockets;
         let connections_max = connections_that_fit(&options);
         let OpenedFiles { sites, changes, memory } = OpenedFiles::open(&options)?;
         let balancing = Arc::new(balancing);
@@ -329,6 +337,7 @@ impl ServingServer {
             drop(inherited);
             server.hand_over();
         } else {
+            broker.keep_names();
             inherited.finish(changeovers, &server.balancing, &options.cpus);
             left.into_iter().for_each(|addr| broker.remove_socket(addr));
         }

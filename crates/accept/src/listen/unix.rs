@@ -1,10 +1,11 @@
 //! Opens listening unix sockets, and removes their files.
 //!
 //! The server binds a socket under a temporary name in the folder of its path, sets the mode and
-//! the queue, and renames the socket to its path, in place of the previous file. So every
-//! connection attempt finds the previous socket or the new socket. All cores accept from the same
-//! socket. Tested through the binary (`crates/e2e/tests/e2e/unix.rs`).
+//! the queue, and gives the socket its path later, in place of the previous file (`names.rs`). So
+//! every connection attempt finds the previous socket or the new socket. All cores accept from the
+//! same socket. Tested through the binary (`crates/e2e/tests/e2e/unix.rs`).
 
+use super::names::{PendingMode, PendingName, Unpublished};
 use crate::{
     admission_control::QUEUE_MAX,
     port_owner::{PortOwner, of_process},
@@ -35,15 +36,6 @@ use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
 /// process in the background, together with the sockets that the process was accepting from.
 const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
 
-/// The server that may listen at the path already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    /// Perhaps another server, which must not be replaced.
-    Others,
-    /// This server, or the server that is being taken over.
-    Ours,
-}
-
 /// Why a unix socket cannot listen.
 pub(super) enum Refusal {
     /// Another server listens there.
@@ -58,42 +50,54 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A socket that listens at `addr`, with a duplicate for each of `cores` cores.
+/// A socket that listens for `addr` under a temporary name, with a duplicate for each of `cores`
+/// cores. `own` is the file of this server's present socket at the path, or of the server that is
+/// being taken over. No other living server is replaced.
 pub(super) fn open(
     addr: UnixAddr,
     cores: usize,
-    before: Before,
-) -> Result<(UnixAddr, Vec<OwnedFd>), Refusal> {
+    own: Option<SocketFile>,
+) -> Result<(PendingName, Vec<OwnedFd>), Refusal> {
     let name = NameInFolder::find(addr.path())?;
     if let Some(why) = obstacle(&name) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why).into());
     }
-    if before == Before::Others
+    // Before the check for a living server, so that a file that another server puts there later
+    // differs.
+    let seen = file_named(&name);
+    if seen != own
         && let Some(holder) = living(addr.path())
     {
         return Err(Refusal::Taken(holder));
     }
-    let (socket, file) = bind(addr, &name)?;
+    let (socket, pending) = bind(addr, name, seen)?;
     let mut sockets = vec![socket];
     while sockets.len() < cores {
-        sockets.push(sockets[0].try_clone()?);
+        match sockets[0].try_clone() {
+            Ok(socket) => sockets.push(socket),
+            Err(error) => {
+                // If this fails, a name without a listener stays.
+                let _ = pending.temporary.remove();
+                return Err(error.into());
+            }
+        }
     }
-    Ok((addr.bound_as(file), sockets))
+    Ok((pending, sockets))
 }
 
-fn bind(addr: UnixAddr, name: &NameInFolder) -> io::Result<(OwnedFd, SocketFile)> {
+fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SocketFile>) -> io::Result<(OwnedFd, PendingName)> {
     let temporary = NameInFolder::within(name.folder().try_clone_to_owned()?, &temporary_name(), name.path());
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(temporary.way())?)?;
     let listens = || {
-        let file = set_mode(&temporary, addr.mode())?;
+        let file = set_mode(&temporary, addr.mode(), None)?;
         limit_queue(socket.as_fd(), QUEUE_MAX)?;
-        temporary.rename(name)?;
         Ok(file)
     };
     let file = listens().inspect_err(|_: &io::Error| drop(temporary.remove()))?;
-    Ok((socket, file))
+    // The file keeps its identity when it gets its path.
+    Ok((socket, PendingName { addr: addr.bound_as(file), temporary, name, file, seen }))
 }
 
 /// A name that no other socket has, so the name also identifies the listener of a connection.
@@ -102,37 +106,46 @@ fn temporary_name() -> OsString {
     format!(".vermeil-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// Sets the mode of the socket's file. The file is held open meanwhile, because another user of the
-/// folder could put a link in its place.
-fn set_mode(name: &NameInFolder, mode: u32) -> io::Result<SocketFile> {
+/// Sets the mode of the socket's file, which must be `expected`, if given. The file is held open
+/// meanwhile, because another user of the folder could put a link in its place.
+fn set_mode(name: &NameInFolder, mode: u32, expected: Option<SocketFile>) -> io::Result<SocketFile> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(name.folder(), name.name(), flags, Mode::empty())?;
     let found = fstat(&file)?;
     if !is_socket(&found) {
         return Err(Errno::NOTSOCK.into());
     }
+    if expected.is_some_and(|expected| expected != identity(&found)) {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
     fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))?;
     Ok(identity(&found))
 }
 
-/// Sets the mode of an inherited socket's file. Returns `None` if the path leads to another file by
-/// now. The file of a socket of the service manager stays as it is.
-pub(super) fn renew(addr: UnixAddr, bound: UnixAddr) -> io::Result<Option<UnixAddr>> {
-    if bound.file().is_none() {
-        return Ok(Some(addr));
+/// Sets the mode of a bound socket's file, unless another file has the path by now.
+pub(super) fn change_mode(bound: UnixAddr, mode: u32, file: SocketFile) -> Result<(), Refusal> {
+    set_mode(&NameInFolder::find(bound.path())?, mode, Some(file))?;
+    Ok(())
+}
+
+/// The address of an inherited socket. Its file gets another mode with `names`. Returns `None` if
+/// the path leads to another file by now. The file of a socket of the service manager stays as it
+/// is.
+pub(super) fn renew(addr: UnixAddr, bound: UnixAddr, names: &mut Unpublished) -> Option<UnixAddr> {
+    let Some(file) = bound.file() else { return Some(addr) };
+    if file_at(addr.path()) != Some(file) {
+        return None;
     }
-    let Some(file) = bound.file().filter(|file| file_at(addr.path()) == Some(*file)) else { return Ok(None) };
     if addr.mode() != bound.mode() {
-        set_mode(&NameInFolder::find(addr.path())?, addr.mode())?;
+        names.add_mode(PendingMode { addr: addr.bound_as(file), file, former: bound.mode() });
     }
-    Ok(Some(addr.bound_as(file)))
+    Some(addr.bound_as(file))
 }
 
 /// Removes the file of a socket, unless another file has the path by now.
 pub fn remove(bound: UnixAddr) {
     let Ok(name) = NameInFolder::find(bound.path()) else { return };
-    let is_there = name.stat().is_ok_and(|found| Some(identity(&found)) == bound.file());
-    if is_there {
+    if bound.file().is_some() && file_named(&name) == bound.file() {
         // If this fails, the next start replaces the file.
         let _ = name.remove();
     }
@@ -160,7 +173,12 @@ fn living(path: &Path) -> Option<Option<PortOwner>> {
 }
 
 fn file_at(path: &Path) -> Option<SocketFile> {
-    Some(identity(&NameInFolder::find(path).ok()?.stat().ok()?))
+    file_named(&NameInFolder::find(path).ok()?)
+}
+
+/// The file with this name.
+pub(super) fn file_named(name: &NameInFolder) -> Option<SocketFile> {
+    Some(identity(&name.stat().ok()?))
 }
 
 fn is_socket(found: &Stat) -> bool {

@@ -23,6 +23,9 @@ on_both!(
     takeover_loses_no_connection,
     reload_adds_changes_and_removes_unix_listener,
     instances_share_unix_listener,
+    refused_reload_keeps_unix_listener,
+    refused_reload_of_instances_keeps_unix_listener,
+    failed_takeover_keeps_mode_of_unix_listener,
 );
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
@@ -391,4 +394,83 @@ fn instances_share_unix_listener(io: Io) {
     server.stops_clean();
     assert!(!other.exists());
     assert_tidy(&site);
+}
+
+/// Regression: the new socket had taken the place of the former one when the log refused the
+/// configuration, so no process listened at the path.
+fn refused_reload_keeps_unix_listener(io: Io) {
+    let site = TestSite::new();
+    let (path, new) = (site.outside("v.sock"), site.outside("new.sock"));
+    let configure = |listeners: &str, log: &str| {
+        let file = site.configure(io, &format!("control = \"control\"\n{listeners}{HOST}"));
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("log = \"off\"", &format!("log = \"{log}\""))).unwrap();
+        file
+    };
+    let server = TestServer::of_file(&configure(&listener("v.sock", ""), "off"));
+    let before = inode_of(&path);
+    let listeners = format!("{}{}", listener("v.sock", "mode = \"0600\"\n"), listener("new.sock", ""));
+    configure(&listeners, "absent/log");
+    let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
+    assert!(code != Some(0) && said.contains("absent/log"), "{said}");
+    assert_eq!((inode_of(&path), mode_of(&path)), (before, 0o666));
+    assert!(get(&path, "/").contains("home"));
+    assert!(!new.exists());
+    assert_tidy(&site);
+    configure(&listeners, "off");
+    let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(mode_of(&path), 0o600);
+    assert!(get(&path, "/").contains("home") && get(&new, "/").contains("home"));
+    assert_tidy(&site);
+    server.stops_clean();
+    assert!(!path.exists() && !new.exists());
+}
+
+/// Regression: as above, with an error that only an instance finds.
+fn refused_reload_of_instances_keeps_unix_listener(io: Io) {
+    let site = TestSite::new();
+    let path = site.outside("v.sock");
+    let configure = |mode: &str, host: &str| {
+        let listener = listener("v.sock", &format!("mode = \"{mode}\"\n"));
+        site.configure(io, &format!("instances = 2\ncontrol = \"control\"\n{listener}{host}"))
+    };
+    let server = TestServer::of_file(&configure("0666", HOST));
+    let before = inode_of(&path);
+    configure("0600", "[[host]]\nroot = \"gone\"\n");
+    let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
+    assert!(code != Some(0) && said.contains("gone: there is no such folder"), "{said}");
+    assert_eq!((inode_of(&path), mode_of(&path)), (before, 0o666));
+    assert!(get(&path, "/").contains("home"));
+    assert_tidy(&site);
+    server.stops_clean();
+}
+
+/// Regression: the new server set the mode before it failed, and left its other socket behind.
+fn failed_takeover_keeps_mode_of_unix_listener(io: Io) {
+    let site = TestSite::new();
+    let (path, new) = (site.outside("v.sock"), site.outside("new.sock"));
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let configure = |listeners: &str, host: &str| {
+            site.configure(io, &format!("control = \"control\"\n{instances}{listeners}{host}"))
+        };
+        let server = TestServer::of_file(&configure(&listener("v.sock", ""), HOST));
+        let before = inode_of(&path);
+        let listeners = format!("{}{}", listener("v.sock", "mode = \"0600\"\n"), listener("new.sock", ""));
+        let file = configure(&listeners, "[[host]]\nroot = \"gone\"\n");
+        let (code, said) = run(&["serve", "--config", file.to_str().unwrap(), "--take-over"]);
+        assert!(code != Some(0) && said.contains("gone: there is no such folder"), "{said}");
+        assert_eq!((inode_of(&path), mode_of(&path)), (before, 0o666), "{instances}");
+        assert!(!new.exists(), "{instances}");
+        assert!(get(&path, "/").contains("home"));
+        assert_tidy(&site);
+        let next = TestServer::of_file_with(&configure(&listeners, HOST), &["--take-over"]);
+        next.says("vermeil: took over from process ");
+        assert_eq!(server.wait(), Some(0), "{server:?}");
+        assert_eq!((inode_of(&path), mode_of(&path)), (before, 0o600), "{instances}");
+        assert!(get(&path, "/").contains("home") && get(&new, "/").contains("home"));
+        next.stops_clean();
+        assert!(!path.exists() && !new.exists());
+        assert_tidy(&site);
+    }
 }

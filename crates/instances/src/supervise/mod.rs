@@ -83,11 +83,14 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let balancing = Balancing::choose(options.balance, &options.cpus);
     balancing.divide(&options.instances);
     let mut inherited = Inherited::of(&options).map_err(OpenError::from)?;
-    let listening = listen_at_start(&options, &balancing, &mut inherited)?;
+    let (listening, names) = listen_at_start(&options, &balancing, &mut inherited)?;
     let changeovers = inherited.prepare(&balancing, &listening).map_err(OpenError::Descriptors)?;
     let agent = bind_agent(&options, &mut inherited)?;
     let control = BoundControl::at(&options.control, &mut inherited).map_err(OpenError::from)?;
     privileges::prepare(&options).map_err(OpenError::OwnLog)?;
+    // As late as possible, but before this process drops its rights over the folders. A failed
+    // start removes the names.
+    let published = names.publish().map_err(OpenError::from)?;
     // If programs run as other users, the superuser starts the instance, and the instance drops its
     // privileges itself.
     privileges::give_up(&options, When::BeforePrograms).map_err(OpenError::from)?;
@@ -109,10 +112,11 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
         }
     };
     let control = if inherited.is_called_off(&mut signals) {
-        drop(inherited);
+        drop((inherited, published));
         supervisor.hand_all_over();
         control.ok()
     } else {
+        published.keep();
         supervisor.take_over(inherited, changeovers);
         describe_addresses(&what, &supervisor.listening(), &secure);
         let pid = std::process::id();
@@ -132,11 +136,7 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     if let Some(agent) = agent.take_if(|_| supervisor.is_handed_over()) {
         agent.stop();
     }
-    let longest = say_draining(&supervisor);
-    supervisor.remove_files();
-    supervisor.drain();
-    let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
-    let ends = wait_for_ends(&mut signals, stopping, &supervisor, keepers, ShutdownDeadline::after(longest));
+    let ends = stop_all(&mut signals, stop, &supervisor, keepers);
     if let Some(agent) = agent {
         agent.stop();
     }
@@ -145,6 +145,20 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     }
     log_line(format_args!("stopped: {instances} instances"));
     Ok(ended(&ends))
+}
+
+/// Drains all instances because of the signal `stop`, and waits for their ends.
+fn stop_all(
+    signals: &mut Signals,
+    stop: c_int,
+    supervisor: &Supervisor,
+    keepers: supervisor::Keepers,
+) -> InstanceEnds {
+    let longest = say_draining(supervisor);
+    supervisor.remove_files();
+    supervisor.drain();
+    let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
+    wait_for_ends(signals, stopping, supervisor, keepers, ShutdownDeadline::after(longest))
 }
 
 /// Logs that the server drains, and returns the longest time until the end.

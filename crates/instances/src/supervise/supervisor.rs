@@ -429,10 +429,13 @@ impl Supervisor {
         let text = vermeil_config::text_of(&file)?;
         let new = vermeil_config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
         self.find_hanging()?;
-        let old = &in_force.options;
-        refuse_mode_of_passed(&addresses_of(&in_force.listening), &new)?;
-        let added = listen_on_added(&old.listen, &new, &old.cpus, &self.balancing)?;
+        let (old, bound) = (&in_force.options, addresses_of(&in_force.listening));
+        refuse_mode_of_passed(&bound, &new)?;
+        let (added, names) = listen_on_added(&bound, &new, &old.cpus, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
+        // Last, because a unix socket with another mode takes the place of the former one.
+        let published = names.publish().inspect_err(|_| self.forget_all())?;
+        published.keep();
         let ours = keys_that_differ(&old.instances, &new.instances);
         // Close these before the instances close theirs, because the instances accept the waiting
         // connections.
@@ -492,10 +495,15 @@ impl Supervisor {
         match refused {
             None => Ok(()),
             Some(why) => {
-                self.ask_all(&InstanceCommand::Forget, |_| Vec::new(), STATUS_PATIENCE);
+                self.forget_all();
                 Err(ReloadError::Instance(why))
             }
         }
+    }
+
+    /// Makes all instances drop the prepared configuration.
+    fn forget_all(&self) {
+        self.ask_all(&InstanceCommand::Forget, |_| Vec::new(), STATUS_PATIENCE);
     }
 
     /// Makes all instances switch to the prepared configuration. Returns the lines to log, without

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The server forks the broker with the rights that serving has, just before the server enters the
-//! sandbox. The broker knows six orders. It opens and rotates logs, binds addresses, and removes
-//! the names of unix sockets, of the control socket and of the private folder.
+//! sandbox. The broker opens and rotates logs, binds addresses, publishes and removes the names of
+//! unix sockets, and removes the names of the control socket and of the private folder. If the
+//! server ends before it serves, the broker removes the names that the start published.
 //!
 //! An order names a log or an address, and the broker checks that the configuration names it too:
 //! the configuration of the start, or the file, which the broker reads itself. So a captured server
@@ -38,6 +39,7 @@ use std::{
 };
 use vermeil_accept::{
     balance::Balancing,
+    listen::Published,
     listening::{Listening, SocketKeeper},
 };
 use vermeil_address::{ListenAddr, UnixAddr};
@@ -64,13 +66,20 @@ enum BrokerOrder {
         /// The rotation in the server's configuration.
         rotation: Rotation,
     },
-    /// Bind these addresses, with a socket for each core.
+    /// Bind these addresses, with a socket for each core. Unix sockets get their paths with
+    /// `Publish`.
     Listen {
         /// The addresses as configured.
         addrs: Vec<ListenAddr>,
-        /// Addresses on which this server listens already.
+        /// Addresses on which this server listens already, as bound.
         ours: Vec<ListenAddr>,
     },
+    /// Give the unix sockets of the last `Listen` their paths.
+    Publish,
+    /// Drop the unix sockets of the last `Listen`.
+    Withdraw,
+    /// Leave the names that the start published, because the server serves.
+    Keep,
     /// Remove the file of a unix socket.
     RemoveSocket(ListenAddr),
     /// Remove the name of the control socket.
@@ -87,6 +96,8 @@ enum BrokerAnswer {
     Rotated(bool),
     /// The descriptors of the addresses, in this order.
     Listening(Vec<BoundAddress>),
+    Published,
+    Kept,
     Removed,
     Refused {
         why: String,
@@ -120,6 +131,14 @@ pub struct Knowledge<'k> {
     pub folder: Option<&'k Path>,
     /// Unix sockets, as bound, whose files this server removes.
     pub sockets: Vec<UnixAddr>,
+    /// The names that the start published. The broker removes them unless the server serves.
+    pub published: Mutex<Published>,
+}
+
+impl Knowledge<'_> {
+    fn take_published(&self) -> Published {
+        std::mem::take(&mut *self.published.lock().expect("nothing panics under this lock"))
+    }
 }
 
 /// An address that the broker has bound, and the kernel's program for it.
@@ -153,6 +172,8 @@ impl Broker {
         let kept = knowledge.descriptors();
         let (process, socket) =
             fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
+        // The broker has a copy, and removes the names if the start fails.
+        knowledge.take_published().keep();
         let line = Mutex::new(Some(Messages::new(socket)));
         Ok(Self(Arc::new(BrokerInner { line, process: Some(process) })))
     }
@@ -192,19 +213,34 @@ impl Broker {
         Arc::new(self.clone())
     }
 
-    /// Binds addresses that the configuration names, all or none.
+    /// Binds addresses that the configuration names, all or none. `ours` are the addresses on which
+    /// this server listens already, as bound. Unix sockets get their paths later, from the caller.
     ///
     /// # Errors
     /// The configuration does not name an address, or an address cannot be bound, in words for
     /// people.
-    pub fn listen(&self, addrs: Vec<ListenAddr>, ours: Vec<ListenAddr>) -> io::Result<Vec<NewAddress>> {
+    pub fn listen(
+        &self,
+        addrs: Vec<ListenAddr>,
+        ours: Vec<ListenAddr>,
+    ) -> io::Result<(Vec<NewAddress>, BrokerNames)> {
         if addrs.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), BrokerNames(None)));
         }
+        let has_names = addrs.iter().any(|addr| addr.unix().is_some());
         match self.ask(&BrokerOrder::Listen { addrs, ours })? {
-            (BrokerAnswer::Listening(bound), descriptors) => addresses(bound, descriptors),
+            (BrokerAnswer::Listening(bound), descriptors) => {
+                let names = BrokerNames(has_names.then(|| self.clone()));
+                Ok((addresses(bound, descriptors)?, names))
+            }
             (answer, _) => Err(refusal(answer)),
         }
+    }
+
+    /// Leaves the names that the start published, because the server serves.
+    pub fn keep_names(&self) {
+        // Fails only if the broker has ended, and then the broker removes no more names.
+        drop(self.ask(&BrokerOrder::Keep));
     }
 
     /// Removes the file of a unix socket, unless another server has replaced it.
@@ -242,6 +278,35 @@ impl Broker {
                 failed?;
                 Err(gone())
             }
+        }
+    }
+}
+
+/// The unix sockets of a [`Broker::listen`], which have no paths yet. Dropping this value drops the
+/// broker's copies and the temporary names.
+#[must_use = "a dropped socket has no path"]
+#[derive(Debug)]
+pub struct BrokerNames(Option<Broker>);
+
+impl BrokerNames {
+    /// Gives the sockets their paths, all or none.
+    ///
+    /// # Errors
+    /// Another process has taken a path meanwhile, or the system refuses.
+    pub fn publish(mut self) -> io::Result<()> {
+        let Some(broker) = self.0.take() else { return Ok(()) };
+        match broker.ask(&BrokerOrder::Publish)? {
+            (BrokerAnswer::Published, _) => Ok(()),
+            (answer, _) => Err(refusal(answer)),
+        }
+    }
+}
+
+impl Drop for BrokerNames {
+    fn drop(&mut self) {
+        if let Some(broker) = self.0.take() {
+            // If the broker has ended, the broker has removed the names.
+            drop(broker.ask(&BrokerOrder::Withdraw));
         }
     }
 }
@@ -313,7 +378,7 @@ pub fn is_order(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, io::Write as _, net::SocketAddr, thread};
+    use std::{fs, io::Write as _, net::SocketAddr, os::unix::net::UnixStream, thread};
     use vermeil_config::Surroundings;
     use vermeil_log::{LogOptions, LogTarget};
     use vermeil_settings::Balance;
@@ -335,6 +400,7 @@ mod tests {
                 control: None,
                 folder: None,
                 sockets: Vec::new(),
+                published: Mutex::default(),
             };
             scope.spawn(move || process::run(Messages::new(theirs), &knowledge));
             test(&Broker(Arc::new(BrokerInner { line: Mutex::new(Some(ours)), process: None })));
@@ -353,11 +419,30 @@ mod tests {
             let error = broker.open_log(&other).expect_err("it is not named").to_string();
             assert!(error.contains("the configuration does not name the log"), "{error}");
             assert!(!other.exists());
-            let opened = broker.listen(vec![named], Vec::new()).expect("it is named");
+            let (opened, _names) = broker.listen(vec![named], Vec::new()).expect("it is named");
             assert!(opened[0].listening.addr.port().is_some());
             let unnamed = "127.0.0.2:0".parse::<SocketAddr>().expect("an address").into();
             let error = broker.listen(vec![named, unnamed], Vec::new()).map(|_| ()).expect_err("not named");
             assert!(error.to_string().contains("does not name"), "{error}");
+        });
+    }
+
+    #[test]
+    fn broker_publishes_unix_socket_on_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let named = ListenAddr::Unix(UnixAddr::new(&path).expect("a short path"));
+        with_broker(&folder.path().join("log"), named, |broker| {
+            let (_sockets, names) = broker.listen(vec![named], Vec::new()).expect("it is named");
+            assert!(!path.exists());
+            drop(names);
+            assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "withdrawn");
+            let (sockets, names) = broker.listen(vec![named], Vec::new()).expect("it is named");
+            names.publish().expect("a free path");
+            UnixStream::connect(&path).expect("it listens");
+            assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+            broker.remove_socket(sockets[0].listening.addr.unix().expect("a unix socket"));
+            assert!(!path.exists());
         });
     }
 

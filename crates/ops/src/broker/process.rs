@@ -12,7 +12,7 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use vermeil_accept::listen::{bind_all, unix};
+use vermeil_accept::listen::{Published, Unpublished, bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
 use vermeil_config::{GivenParts, ServeOptions, Surroundings};
 use vermeil_log::{Rotation, open_log_file, operator_log::log_line};
@@ -78,7 +78,20 @@ fn carry_out(
                 |names: &ConfiguredNames| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
             let all = || addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             names.judge(knowledge.options, |names| missing(names).is_none(), all)?;
-            listen(&addrs, &ours, knowledge, &mut names.sockets)
+            listen(&addrs, &ours, knowledge, &mut names.pending)
+        }
+        BrokerOrder::Publish => {
+            let published = std::mem::take(&mut names.pending).publish().map_err(io::Error::other)?;
+            names.sockets.extend(published.keep());
+            Ok((BrokerAnswer::Published, Vec::new()))
+        }
+        BrokerOrder::Withdraw => {
+            drop(std::mem::take(&mut names.pending));
+            Ok((BrokerAnswer::Removed, Vec::new()))
+        }
+        BrokerOrder::Keep => {
+            std::mem::take(&mut names.published).keep();
+            Ok((BrokerAnswer::Kept, Vec::new()))
         }
         BrokerOrder::RemoveSocket(addr) => {
             if let Some(addr) = addr.unix().filter(|addr| names.sockets.contains(addr)) {
@@ -106,15 +119,15 @@ fn listen(
     addrs: &[ListenAddr],
     ours: &[ListenAddr],
     knowledge: &Knowledge<'_>,
-    sockets: &mut Vec<UnixAddr>,
+    pending: &mut Unpublished,
 ) -> io::Result<(BrokerAnswer, Vec<OwnedFd>)> {
     let Knowledge { options, balancing, .. } = knowledge;
-    let bound = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
+    let (bound, names) = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
+    *pending = names;
     let (mut all, mut descriptors) = (Vec::new(), Vec::new());
     for listening in bound {
         let count = listening.sockets.len();
         descriptors.extend(listening.sockets);
-        sockets.extend(listening.addr.unix());
         let group = listening.addr.tcp().and_then(|_| balancing.group());
         let chooser = group.map(|group| match group {
             Ok(group) => {
@@ -135,6 +148,10 @@ struct ConfiguredNames {
     listen: Vec<ListenAddr>,
     /// Unix sockets, as bound, whose files the server may have removed.
     sockets: Vec<UnixAddr>,
+    /// The unix sockets of the last order to listen, which have no paths yet.
+    pending: Unpublished,
+    /// The names that the start published, until the server serves.
+    published: Published,
 }
 
 /// The addresses that the configuration file names now. The paths of its logs come in a file.
@@ -148,7 +165,9 @@ impl ConfiguredNames {
     fn of_start(knowledge: &Knowledge<'_>) -> Self {
         let options = knowledge.options;
         let sockets = knowledge.sockets.clone();
-        Self { logs: ConfiguredLogs::of(options), listen: options.listen.clone(), sockets }
+        let (logs, listen) = (ConfiguredLogs::of(options), options.listen.clone());
+        let (pending, published) = (Unpublished::default(), knowledge.take_published());
+        Self { logs, listen, sockets, pending, published }
     }
 
     /// Checks whether a log or address is named. If not, reads the file again and repeats the
