@@ -161,8 +161,8 @@ fn open(
 ) -> Result<Listening, ListenError> {
     match asked {
         ListenAddr::Tcp(addr) => {
-            let port_is_ours = asked.port().is_some() && ours.iter().any(|ours| ours.port() == asked.port());
-            let probe = if port_is_ours { AddressProbe::Ours } else { AddressProbe::Others };
+            let is_shared = ours.iter().filter_map(ListenAddr::tcp).any(|ours| shares(addr, ours));
+            let probe = if is_shared { AddressProbe::Ours } else { AddressProbe::Others };
             open_sockets(addr, cpus, balancing, probe).map_err(|source| refused(asked, source))
         }
         ListenAddr::Unix(addr) => {
@@ -170,6 +170,13 @@ fn open(
             open_unix(addr, cpus, own.and_then(UnixAddr::file), names)
         }
     }
+}
+
+/// Whether the sockets of one address block the other address.
+fn shares(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
+    let is_same_ip = one.ip() == other.ip() || (is_wildcard && one.is_ipv4() == other.is_ipv4());
+    one.port() != 0 && one.port() == other.port() && is_same_ip
 }
 
 fn open_unix(
@@ -288,5 +295,30 @@ mod tests {
         assert!(listening[0].addr.port().is_some());
         let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], |_| None);
         assert!(second.is_err(), "a second server does not share the port");
+    }
+    /// Regression: another process on the port, at another address of this machine, shared its
+    /// connections with this server.
+    #[test]
+    fn other_address_with_our_port_is_probed() {
+        let ours: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let ours = listen_on(&[ours.into()], &[CpuId(0)], &balancing(1), &[], |_| None).unwrap().0;
+        let port = ours[0].addr.port().unwrap();
+        let options = ListenOptions { backlog: QUEUE_MAX, incoming_cpu: None };
+        let other = SocketAddr::from(([127, 0, 0, 2], port));
+        let _another = listen(other, &options).unwrap();
+        let shared = listen_on(&[other.into()], &[CpuId(0)], &balancing(1), &[ours[0].addr], |_| None);
+        assert!(shared.is_err());
+    }
+
+    #[test]
+    fn wildcard_shares_every_address_of_its_family() {
+        let shares = |one: &str, other: &str| shares(one.parse().unwrap(), other.parse().unwrap());
+        assert!(shares("127.0.0.1:80", "127.0.0.1:80"));
+        assert!(shares("0.0.0.0:80", "127.0.0.1:80"));
+        assert!(shares("[::1]:80", "[::]:80"));
+        assert!(!shares("0.0.0.0:80", "[::1]:80"), "sockets of version 6 take no version 4");
+        assert!(!shares("127.0.0.1:80", "127.0.0.2:80"));
+        assert!(!shares("127.0.0.1:80", "127.0.0.1:81"));
+        assert!(!shares("127.0.0.1:0", "127.0.0.1:0"), "the kernel chooses another port");
     }
 }
