@@ -70,7 +70,7 @@ pub use options::{DriverOptions, IoChoice, UnknownIoChoice};
 pub use pages::{Got, Pages, Region};
 pub use passed::{is_listening, shares_port, take_passed, takes_both_families};
 pub use preemption::preemptions;
-pub use sealed_file::SealedFile;
+pub use sealed_file::{SealedFile, read_sealed, sealed_memory};
 pub use slots::{RegionSlot, Slots};
 pub use socket::{
     ListenOptions, Newcomer, PeerState, accept_queued, acknowledged_bytes, begin_no_more, bind, defer_accept,
