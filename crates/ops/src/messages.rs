@@ -1,9 +1,10 @@
 //! Messages in JSON over a socket pair, with any number of descriptors: between a supervisor and
 //! its instances, and between two servers during a takeover.
 //!
-//! A message arrives whole or not at all, and the receiver notices when the other end closes.
-//! Leaves out the content of the messages (`handover/`, and those between supervisor and instance).
-//! Tested there.
+//! A message arrives whole or not at all, and the receiver notices when the other end closes. A
+//! long message comes in a sealed memory file, because the kernel refuses long packets. Leaves out
+//! the content of the messages (`handover/`, and those between supervisor and instance). Tested
+//! there and below.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -15,11 +16,18 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
+use vermeil_io::{read_sealed, sealed_memory};
 use vermeil_spawn::socket::{self, DESCRIPTORS_MAX};
 
-/// Bytes of a message. With its default send buffer (`net.core.wmem_default`) the kernel takes 208
-/// KB.
-const MESSAGE_BYTES_MAX: usize = 200 << 10;
+/// Bytes of a packet that is received. With its default send buffer (`net.core.wmem_default`) the
+/// kernel takes 208 KB, and earlier versions send as much.
+const PACKET_BYTES_MAX: usize = 200 << 10;
+
+/// Bytes of a message that is sent in a packet. A longer message comes in a memory file.
+const SHORT_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of a message in a memory file: the status of half a million pools.
+const LONG_BYTES_MAX: u64 = 64 << 20;
 
 /// Descriptors of a message: a thousand cores with sixty addresses each. The kernel's limit on the
 /// descriptors of a process is of the same order.
@@ -37,15 +45,17 @@ const MORE: &[u8] = b"+";
 struct FramedMessage<B> {
     /// Number of descriptors of this message, including the packets after the message.
     descriptors: usize,
-    body: B,
+    /// `None` if the body comes in a sealed memory file, the first descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<B>,
 }
 
-/// Parses a message into the number of its descriptors and its body. The other end may be under an
-/// attacker's control.
+/// Parses a message into the number of its descriptors and its body, unless the body comes in a
+/// file. The other end may be under an attacker's control.
 ///
 /// # Errors
 /// The bytes are no message, or the message has too many descriptors.
-pub fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, B)> {
+pub fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, Option<B>)> {
     let message: FramedMessage<B> = serde_json::from_slice(bytes)?;
     match message.descriptors {
         count @ ..=DESCRIPTORS_IN_ALL_MAX => Ok((count, message.body)),
@@ -69,7 +79,7 @@ impl AsFd for Messages {
 impl Messages {
     /// The end whose socket this is.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; MESSAGE_BYTES_MAX] }
+        Self { socket, buffer: vec![0; PACKET_BYTES_MAX] }
     }
 
     /// Makes a pair: one end for this process, the socket of the other end for another process.
@@ -81,11 +91,26 @@ impl Messages {
     /// Sends a message.
     ///
     /// # Errors
-    /// The message is too long, or the other end is closed or has no room in time.
+    /// The other end is closed or has no room in time, or there is no memory for a long message.
     pub fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = serde_json::to_vec(&FramedMessage { descriptors: descriptors.len(), body })?;
+        let message = FramedMessage { descriptors: descriptors.len(), body: Some(body) };
+        let bytes = serde_json::to_vec(&message)?;
+        if bytes.len() <= SHORT_BYTES_MAX {
+            match self.put_all(&bytes, descriptors) {
+                // The administrator allows shorter packets only.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {}
+                sent => return sent,
+            }
+        }
+        let file = sealed_memory(c"message", &serde_json::to_vec(body)?)?;
+        let descriptors: Vec<_> = std::iter::once(file.as_fd()).chain(descriptors.iter().copied()).collect();
+        let message = FramedMessage::<()> { descriptors: descriptors.len(), body: None };
+        self.put_all(&serde_json::to_vec(&message)?, &descriptors)
+    }
+
+    fn put_all(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
-        self.put(&bytes, first)?;
+        self.put(bytes, first)?;
         rest.chunks(DESCRIPTORS_MAX).try_for_each(|chunk| self.put(MORE, chunk))
     }
 
@@ -117,6 +142,11 @@ impl Messages {
             }
             descriptors.extend(more);
         }
+        let body = match body {
+            Some(body) => body,
+            None if descriptors.is_empty() => return Err(io::ErrorKind::InvalidData.into()),
+            None => serde_json::from_slice(&read_sealed(descriptors.remove(0), LONG_BYTES_MAX)?)?,
+        };
         Ok(Some((body, descriptors)))
     }
 
@@ -140,5 +170,34 @@ impl Messages {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, io::Read as _};
+
+    #[test]
+    fn long_message_arrives_with_its_descriptors() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        let mut theirs = Messages::new(theirs);
+        for length in [10, SHORT_BYTES_MAX, 1 << 20] {
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            ours.send(&"x".repeat(length), &[write.as_fd()]).unwrap();
+            drop(write);
+            let (body, descriptors) = theirs.receive::<String>(None).unwrap().expect("a message");
+            assert_eq!((body.len(), descriptors.len()), (length, 1));
+            drop(descriptors);
+            assert_eq!(File::from(read).read(&mut [0]).unwrap(), 0, "{length}: no other end is open");
+        }
+    }
+
+    #[test]
+    fn message_without_body_is_malformed() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        ours.put(b"{\"descriptors\":0}", &[]).unwrap();
+        let error = Messages::new(theirs).receive::<String>(None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }
