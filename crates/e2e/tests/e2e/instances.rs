@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 on_usual!(
     one_that_is_killed_is_started_again_and_the_others_go_on,
     a_reload_is_taken_by_all_or_by_none,
+    long_answers_reach_the_supervisor,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
     hanging_instance_delays_no_other_stop,
@@ -160,6 +161,26 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes instances\n");
     let said = status(&control);
     assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
+    server.stops_clean();
+}
+
+/// Regression: the kernel refused the long answer to a reload, and the instances drained as if the
+/// supervisor had gone.
+fn long_answers_reach_the_supervisor(io: Io) {
+    let site = TestSite::new();
+    fs::create_dir(site.outside("sites")).unwrap();
+    let text = format!("{TWO}include = \"sites/*\"\nskip_unfit_includes = true\n{HOST}");
+    let server = TestServer::configured(io, &site, &text);
+    let before = pids(&status(&site.outside("control")));
+    for number in 0..25 {
+        let text = format!("[[host]]\nnames = [\"h{number}\"]\n{}0 = 1\n", "x".repeat(10_000));
+        fs::write(site.outside(&format!("sites/{number}")), text).unwrap();
+    }
+    reload(&server, &site, io, &text, "vermeil: reloaded: ");
+    server.says("x0: there is no such key");
+    assert_eq!(pids(&status(&site.outside("control"))), before);
+    assert_eq!(server.get("/").status, 200);
+    assert!(!server.stderr().contains("the supervisor is gone"), "{server:?}");
     server.stops_clean();
 }
 

@@ -5,20 +5,16 @@
 //! its order, so that a late answer is skipped. Execution (`supervise/instance_handle.rs`,
 //! `instance/mod.rs`) and transport ([`vermeil_ops::messages`]) live elsewhere. Tested below.
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::File,
-    io::{self, Write as _},
-    os::{
-        fd::{BorrowedFd, OwnedFd},
-        unix::fs::FileExt as _,
-    },
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 use vermeil_accept::balance::Neighbours;
 use vermeil_address::ListenAddr;
 use vermeil_config::ConfigText;
+use vermeil_io::{read_sealed, sealed_memory};
 use vermeil_ops::{messages::Messages, status::InstanceStatus};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
@@ -137,6 +133,10 @@ impl Ipc {
             if number == self.number {
                 return Ok(body);
             }
+            // Late answers that have arrived already are read without a wait.
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
     }
 
@@ -155,19 +155,15 @@ impl Ipc {
     }
 }
 
-/// Writes a configuration of any length to a memory file.
+/// Writes a configuration of any length to a memory file. All instances share the file, so the file
+/// is sealed: no instance changes the configuration of another.
 pub(crate) fn text_to_descriptor(text: &ConfigText) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create("vermeil.toml", MemfdFlags::CLOEXEC)?);
-    file.write_all(vermeil_config::to_json(text)?.as_bytes())?;
-    Ok(file.into())
+    sealed_memory(c"vermeil.toml", vermeil_config::to_json(text)?.as_bytes())
 }
 
-/// Reads the configuration of such a descriptor. Other processes may read the same file, so the
-/// offset stays unused.
+/// Reads the configuration of such a descriptor.
 pub(crate) fn text_of_descriptor(descriptor: OwnedFd) -> io::Result<ConfigText> {
-    let file = File::from(descriptor);
-    let mut text = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
-    file.read_exact_at(&mut text, 0)?;
+    let text = read_sealed(descriptor, u64::MAX)?;
     vermeil_config::of_json(&String::from_utf8(text).map_err(io::Error::other)?)
 }
 
@@ -180,7 +176,7 @@ pub fn is_answer(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{net::TcpListener, os::fd::AsFd as _, thread};
+    use std::{fs::File, io::Write as _, net::TcpListener, os::fd::AsFd as _, thread};
 
     #[test]
     fn orders_come_with_all_their_descriptors() {
@@ -213,6 +209,46 @@ mod tests {
         };
         let answer = supervisor.ask(&order, &descriptors, Duration::from_secs(30)).unwrap();
         assert!(matches!(answer, InstanceAnswer::Prepared), "{answer:?}");
+        drop(supervisor);
+        instance.join().unwrap();
+    }
+
+    /// Regression: the kernel refused a long answer, and the instance took the error for the end of
+    /// the supervisor.
+    #[test]
+    fn answer_of_a_megabyte_arrives() {
+        let (mut supervisor, theirs) = pair().unwrap();
+        let instance = thread::spawn(move || {
+            let mut link = Ipc::new(theirs);
+            link.next_order().unwrap().expect("an order");
+            link.answer(&InstanceAnswer::Taken(vec!["x".repeat(1000); 1000])).unwrap();
+        });
+        let answer = supervisor.ask(&InstanceCommand::Take, &[], Duration::from_secs(30)).unwrap();
+        let InstanceAnswer::Taken(lines) = answer else { panic!("another answer") };
+        assert!(lines.len() == 1000 && lines.iter().all(|line| line.len() == 1000));
+        instance.join().unwrap();
+    }
+
+    #[test]
+    fn configuration_for_all_instances_cannot_be_changed() {
+        let memory = text_to_descriptor(&"text".to_owned().into()).unwrap();
+        let mut writer = File::from(memory.try_clone().unwrap());
+        assert_eq!(writer.write(b"other").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(text_of_descriptor(memory).unwrap().main(), "text");
+    }
+
+    /// Regression: late answers that kept arriving held the supervisor beyond its deadline.
+    #[test]
+    fn late_answers_do_not_extend_the_deadline() {
+        let (mut supervisor, theirs) = pair().unwrap();
+        let instance = thread::spawn(move || {
+            let mut link = Ipc::new(theirs);
+            link.number = 1000;
+            // Ends when the supervisor closes the link.
+            while link.answer(&InstanceAnswer::Forgotten).is_ok() {}
+        });
+        let late = supervisor.ask(&InstanceCommand::Status, &[], Duration::from_millis(20)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         drop(supervisor);
         instance.join().unwrap();
     }

@@ -12,6 +12,7 @@ use ipc::{Assignment, InstanceAnswer, InstanceCommand, Ipc, text_of_descriptor};
 use place::take_place;
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
+    io::Errno,
     stdio::dup2_stdin,
     thread::set_name,
 };
@@ -153,12 +154,7 @@ impl Assigned {
         link.answer(&InstanceAnswer::Started)?;
         let mut obedience = Obedience { instance: assignment.instance, running, prepared: None };
         thread::Builder::new().name("vermeil-link".to_owned()).spawn(move || {
-            while let Ok(Some((order, descriptors))) = link.next_order() {
-                let answer = obedience.carry_out(order, descriptors);
-                if link.answer(&answer).is_err() {
-                    break;
-                }
-            }
+            obedience.obey(&mut link);
             obedience.end();
         })?;
         Ok(())
@@ -187,6 +183,13 @@ fn by_address(
         .collect()
 }
 
+/// Whether one message is lost and the next can be read: its descriptors found no room here, or it
+/// is malformed.
+fn is_lost_message(error: &io::Error) -> bool {
+    let is_malformed = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof);
+    is_malformed || Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+}
+
 /// Carries out orders.
 struct Obedience<S: InstanceServer> {
     instance: Instance,
@@ -195,6 +198,30 @@ struct Obedience<S: InstanceServer> {
 }
 
 impl<S: InstanceServer> Obedience<S> {
+    /// Carries out orders until the supervisor is gone. A message that cannot be read or sent is
+    /// lost, and the supervisor goes on without it.
+    fn obey(&mut self, link: &mut Ipc) {
+        loop {
+            let (order, descriptors) = match link.next_order() {
+                Ok(Some(received)) => received,
+                Err(error) if is_lost_message(&error) => {
+                    log_line(format_args!("an order of the supervisor cannot be read: {error}"));
+                    continue;
+                }
+                Ok(None) | Err(_) => return,
+            };
+            let answer = self.carry_out(order, descriptors);
+            if let Err(error) = link.answer(&answer) {
+                if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+                    return;
+                }
+                let why = format!("it cannot send its answer: {error}");
+                // If this fails too, the supervisor waits until its deadline.
+                let _ = link.answer(&InstanceAnswer::Refused(why));
+            }
+        }
+    }
+
     fn carry_out(&mut self, order: InstanceCommand, descriptors: Vec<OwnedFd>) -> InstanceAnswer {
         match order {
             InstanceCommand::Start(_) => InstanceAnswer::Refused("it has started".to_owned()),
