@@ -14,6 +14,7 @@ on_usual!(
     one_that_is_killed_is_started_again_and_the_others_go_on,
     a_reload_is_taken_by_all_or_by_none,
     long_answers_reach_the_supervisor,
+    log_rotation_spares_starting_instance,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
     hanging_instance_delays_no_other_stop,
@@ -181,6 +182,20 @@ fn long_answers_reach_the_supervisor(io: Io) {
     assert_eq!(pids(&status(&site.outside("control"))), before);
     assert_eq!(server.get("/").status, 200);
     assert!(!server.stderr().contains("the supervisor is gone"), "{server:?}");
+    server.stops_clean();
+}
+
+/// Regression: the signal to reopen the log ended an instance that did not watch for signals yet.
+fn log_rotation_spares_starting_instance(io: Io) {
+    let site = TestSite::new();
+    let (server, control) = two(io, &site);
+    let pid = pids(&status(&control))[1];
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    until("another serves", || {
+        server.signal(Signal::USR1);
+        server.stderr().contains("instance 1 serves again, after ").then_some(())
+    });
+    assert_eq!(status(&control)["instances"][1]["restarts"], 1, "{server:?}");
     server.stops_clean();
 }
 

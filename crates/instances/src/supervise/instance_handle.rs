@@ -52,6 +52,17 @@ struct InstanceLife {
     /// `Some` while the instance serves.
     link: Option<Arc<Mutex<Ipc>>>,
     starts: u64,
+    /// Number of requests to reopen the log.
+    reopens: u64,
+}
+
+impl InstanceLife {
+    fn signal(&self, signal: Signal) -> Option<Pid> {
+        let pid = self.process?;
+        // Fails for a process that has ended and awaits its `wait`.
+        let _ = kill_process(pid, signal);
+        Some(pid)
+    }
 }
 
 impl InstanceHandle {
@@ -90,14 +101,19 @@ impl InstanceHandle {
         let mut child = command.stdin(Stdio::from(theirs)).spawn().map_err(StartFailure::Cannot)?;
         // `command` holds the instance's end of the link.
         drop(command);
-        {
+        let reopens = {
             let mut life = self.life();
             life.process = Some(pid_of(&child));
             life.starts += 1;
-        }
+            life.reopens
+        };
         match link.ask(order, descriptors, START_PATIENCE) {
             Ok(InstanceAnswer::Started) => {
-                self.life().link = Some(Arc::new(Mutex::new(link)));
+                let mut life = self.life();
+                life.link = Some(Arc::new(Mutex::new(link)));
+                if life.reopens != reopens {
+                    life.signal(Signal::USR1);
+                }
                 Ok(child)
             }
             answered => {
@@ -127,11 +143,17 @@ impl InstanceHandle {
     /// Signals the process, if there is one, and returns the id.
     pub(super) fn signal(&self, signal: Signal) -> Option<Pid> {
         // Under the lock, because the id may be reused after the wait.
-        let life = self.life();
-        let pid = life.process?;
-        // Fails for a process that has ended and awaits its `wait`.
-        let _ = kill_process(pid, signal);
-        Some(pid)
+        self.life().signal(signal)
+    }
+
+    /// Makes the instance reopen its log. A starting instance gets the signal once it serves,
+    /// because the signal ends a process that does not watch for signals yet.
+    pub(super) fn reopen_log(&self) {
+        let mut life = self.life();
+        life.reopens += 1;
+        if life.link.is_some() {
+            life.signal(Signal::USR1);
+        }
     }
 
     /// Gives an order and waits for the answer.

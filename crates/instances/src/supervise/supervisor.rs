@@ -370,9 +370,7 @@ impl Supervisor {
 
     /// Makes all instances reopen their logs.
     pub(super) fn reopen_logs(&self) {
-        for member in &self.members {
-            member.signal(Signal::USR1);
-        }
+        self.members.iter().for_each(InstanceHandle::reopen_log);
     }
 
     /// The addresses, as configured and as bound.
