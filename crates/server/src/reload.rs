@@ -365,9 +365,13 @@ impl RunningServer {
         bound.iter().filter_map(|(_, bound)| bound.unix()).for_each(|addr| self.broker.remove_socket(addr));
     }
 
-    /// Removes the files of all unix sockets, because the server ends.
+    /// Removes the files of all unix sockets, because the server ends, unless another process is
+    /// taking over.
     pub(crate) fn remove_all_files(&self) {
-        self.remove_files(&self.present().bound);
+        let present = self.present();
+        if !present.is_handing_over {
+            self.remove_files(&present.bound);
+        }
     }
 
     /// A reload is also the moment for a rotated log.
@@ -446,6 +450,10 @@ impl Overseer for RunningServer {
     fn keep(&self, pid: u32) {
         self.present().is_handing_over = false;
         say_kept(pid);
+        if self.server().is_draining() {
+            // They stayed for the process that was to take over.
+            self.remove_all_files();
+        }
     }
 
     fn let_go(&self, pid: u32) {

@@ -31,6 +31,7 @@ on_both! {
     takeover_from_stopping_server_cuts_no_request,
     draining_server_reports_handover_not_stop,
     one_that_stops_leaves_its_control_socket_to_the_next_one,
+    stopping_server_leaves_unix_socket_to_successor,
     a_command_line_takes_over_from_another_user_of_ports_and_agent_checks,
     addresses_that_the_next_one_does_not_want_are_closed,
 }
@@ -345,6 +346,32 @@ fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
         assert_eq!(status(&control)["pid"], next.pid());
         next.stops_clean();
         assert!(!control.exists());
+    }
+}
+
+/// Regression: the old server removed the path of the unix socket that the new server had inherited.
+fn stopping_server_leaves_unix_socket_to_successor(io: Io) {
+    let site = TestSite::new();
+    let path = site.outside("v.sock");
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        let listener = "[[listener]]\naddress = \"unix:v.sock\"\n";
+        let file = configure(io, &site, &format!("{instances}{listener}"));
+        let server = TestServer::of_file(&file);
+        let link = begin_to_take_over(&site.outside("control"));
+        server.stops_clean();
+        assert!(UnixStream::connect(&path).is_ok(), "the link has the socket");
+        drop(link);
+
+        let server = TestServer::of_file(&file);
+        let mut busy = client_amid_request(&server);
+        let link = begin_to_take_over(&site.outside("control"));
+        server.signal(Signal::TERM);
+        server.says("draining, at most 30 s");
+        drop(link);
+        until("no process takes over", || (!path.exists()).then_some(()));
+        busy.send("\r\n");
+        assert_eq!(busy.read(ExpectedContent::Follows).status, 200);
+        assert_eq!(server.wait(), Some(0), "{server:?}");
     }
 }
 

@@ -26,6 +26,7 @@ on_both!(
     refused_reload_keeps_unix_listener,
     refused_reload_of_instances_keeps_unix_listener,
     failed_takeover_keeps_mode_of_unix_listener,
+    leaving_server_serves_unix_clients,
 );
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
@@ -472,5 +473,28 @@ fn failed_takeover_keeps_mode_of_unix_listener(io: Io) {
         next.stops_clean();
         assert!(!path.exists() && !new.exists());
         assert_tidy(&site);
+    }
+}
+
+/// Regression: the supervisor removed the file before the instances stopped accepting.
+fn leaving_server_serves_unix_clients(io: Io) {
+    let site = TestSite::new();
+    let path = site.outside("v.sock");
+    for instances in ["instances = \"one\"\n", "instances = 2\n"] {
+        for leave in ["2s", "1h"] {
+            let timeouts = format!("[timeouts]\nleave = \"{leave}\"\n");
+            let text = format!("{instances}{timeouts}{}{HOST}", listener("v.sock", ""));
+            let server = TestServer::of_file(&site.configure(io, &text));
+            server.signal(Signal::TERM);
+            server.says("no longer ready; draining in ");
+            for _ in 0..20 {
+                assert!(get(&path, "/").contains("home"));
+            }
+            if leave == "1h" {
+                server.signal(Signal::TERM);
+            }
+            assert!(server.wait().is_some());
+            assert!(!path.exists());
+        }
     }
 }

@@ -19,7 +19,7 @@ mod supervisor;
 pub use instance_handle::INSTANCE_COMMAND;
 
 use aggregate::InstanceWeights;
-use shutdown_deadline::ShutdownDeadline;
+use shutdown_deadline::{GRACE, ShutdownDeadline};
 use signal_hook::{
     consts::{SIGHUP, SIGUSR1},
     iterator::Signals,
@@ -46,6 +46,11 @@ use vermeil_ops::{
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_tls::Tickets;
+
+/// Time between the removal of the files of unix sockets and the moment when the instances accept
+/// no more connections. The service manager may signal an instance a little before the supervisor,
+/// and a connection to a socket that no instance accepts from would be lost.
+const LEAVE_MARGIN: Duration = Duration::from_millis(100);
 
 /// Several instances could not start.
 #[derive(Debug, Error)]
@@ -154,23 +159,37 @@ fn stop_all(
     supervisor: &Supervisor,
     keepers: supervisor::Keepers,
 ) -> InstanceEnds {
-    let longest = say_draining(supervisor);
-    supervisor.remove_files();
-    supervisor.drain();
-    let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
-    wait_for_ends(signals, stopping, supervisor, keepers, ShutdownDeadline::after(longest))
-}
-
-/// Logs that the server drains, and returns the longest time until the end.
-fn say_draining(supervisor: &Supervisor) -> Duration {
     let Timeouts { leave, drain, .. } = supervisor.timeouts();
     let leave = if supervisor.is_handed_over() { Duration::ZERO } else { leave };
+    say_draining(leave, drain);
+    let until_left = leave.saturating_sub(LEAVE_MARGIN);
+    if until_left.is_zero() {
+        supervisor.remove_files();
+    }
+    let deadlines = StopDeadlines {
+        left: ShutdownDeadline::after(until_left),
+        ended: ShutdownDeadline::after(leave + drain + GRACE),
+    };
+    supervisor.drain();
+    let stopping = StopCourse::because_of(stop, Impatience::Anybodys);
+    wait_for_ends(signals, stopping, supervisor, keepers, &deadlines)
+}
+
+/// The deadlines of a stop.
+struct StopDeadlines {
+    /// When the instances are about to accept no more connections.
+    left: ShutdownDeadline,
+    /// When the instances have ended.
+    ended: ShutdownDeadline,
+}
+
+/// Logs that the server drains.
+fn say_draining(leave: Duration, drain: Duration) {
     let when = match leave {
         Duration::ZERO => "draining".to_owned(),
         leave => format!("no longer ready; draining in {} s", leave.as_secs_f64()),
     };
     log_line(format_args!("{when}, at most {} s; a second signal ends it now", drain.as_secs_f64()));
-    leave + drain
 }
 
 /// Acts on signals until a signal asks to stop, and returns that signal.
@@ -202,28 +221,36 @@ fn hang_up(supervisor: Arc<Supervisor>) {
     }
 }
 
-/// Waits for the end of all instances and passes further signals on. Kills overdue instances.
+/// Waits for the end of all instances and passes further signals on. Removes the files of unix
+/// sockets when the instances have left. Kills overdue instances.
 fn wait_for_ends(
     signals: &mut Signals,
     stopping: StopCourse,
     supervisor: &Supervisor,
     keepers: supervisor::Keepers,
-    shutdown_deadline: ShutdownDeadline,
+    StopDeadlines { left, ended }: &StopDeadlines,
 ) -> InstanceEnds {
     let end = signals.handle();
     let end_now = || {
+        supervisor.remove_files();
         supervisor.end_now();
-        shutdown_deadline.hurry();
+        ended.hurry();
     };
     thread::scope(|scope| {
         scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), end_now));
         scope.spawn(|| {
-            if shutdown_deadline.has_passed() {
+            // Otherwise the instances have ended early.
+            let _ = left.has_passed();
+            supervisor.remove_files();
+        });
+        scope.spawn(|| {
+            if ended.has_passed() {
                 supervisor.end_by_force();
             }
         });
         let ends = keepers.join();
-        shutdown_deadline.cancel();
+        left.cancel();
+        ended.cancel();
         end.close();
         ends
     })

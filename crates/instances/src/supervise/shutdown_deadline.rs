@@ -1,5 +1,5 @@
-//! Deadline for the end of stopping instances. By then each instance has cut all connections,
-//! unless it hangs.
+//! Deadlines of a stop: the end of the wait for balancers, and the end of the instances. By the
+//! second each instance has cut all connections, unless it hangs.
 //!
 //! Tested below, and through the binary (`crates/e2e/tests/e2e/instances.rs`).
 
@@ -21,9 +21,9 @@ pub(super) struct ShutdownDeadline {
 }
 
 impl ShutdownDeadline {
-    /// The deadline of instances that may take `patience` to end.
+    /// The deadline after `patience`.
     pub(super) fn after(patience: Duration) -> Self {
-        Self { at: Mutex::new(Some(Instant::now() + patience + GRACE)), changed: Condvar::new() }
+        Self { at: Mutex::new(Some(Instant::now() + patience)), changed: Condvar::new() }
     }
 
     fn at(&self) -> MutexGuard<'_, Option<Instant>> {

@@ -75,7 +75,7 @@ pub(super) struct Supervisor {
     /// The session tickets of all instances.
     tickets: Tickets,
     shown: Mutex<Shown>,
-    stopping: Mutex<bool>,
+    stop: Mutex<StopPhase>,
     /// Signalled when stopping begins.
     stops: Condvar,
     reloads: AtomicU64,
@@ -84,6 +84,16 @@ pub(super) struct Supervisor {
     /// Whether another process serves instead.
     handed_over: AtomicBool,
     since: Instant,
+}
+
+/// How far the stop has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StopPhase {
+    Serving,
+    /// The instances have been told to stop, and may still wait for balancers.
+    Leaving,
+    /// The instances are about to accept no more connections, so the files of unix sockets go.
+    Left,
 }
 
 /// Parts of the configuration in force that are read while a reload holds the lock.
@@ -137,7 +147,7 @@ impl Supervisor {
             members: members.collect(),
             shown: Mutex::new(Shown::of(&in_force)),
             in_force: RwLock::new(in_force),
-            stopping: Mutex::new(false),
+            stop: Mutex::new(StopPhase::Serving),
             stops: Condvar::new(),
             reloads: AtomicU64::new(0),
             handing_over: AtomicBool::new(false),
@@ -153,7 +163,11 @@ impl Supervisor {
 
     /// Whether the instances have been told to stop.
     pub(super) fn is_stopping(&self) -> bool {
-        *self.stopping.lock().expect("nothing panics under this lock")
+        *self.stop_phase() != StopPhase::Serving
+    }
+
+    fn stop_phase(&self) -> MutexGuard<'_, StopPhase> {
+        self.stop.lock().expect("nothing panics under this lock")
     }
 
     /// Starts all instances and returns when all serve. The threads end with their instances, after
@@ -207,7 +221,12 @@ impl Supervisor {
         let mut is_first = true;
         loop {
             let since = Instant::now();
-            let (how, last) = match self.start_member(member) {
+            let started = self.start_member(member);
+            if self.is_stopping() {
+                // The start held the lock that `drain` needs for this.
+                self.stop_listening();
+            }
+            let (how, last) = match started {
                 Ok(mut child) => {
                     if is_first {
                         // Fails only if the receiver has already given up.
@@ -247,9 +266,9 @@ impl Supervisor {
 
     /// Waits for `pause`. Returns true if stopping begins meanwhile.
     fn stops_within(&self, pause: Duration) -> bool {
-        let stopping = self.stopping.lock().expect("nothing panics under this lock");
-        let waited = self.stops.wait_timeout_while(stopping, pause, |stopping| !*stopping);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let is_serving = |phase: &mut StopPhase| *phase == StopPhase::Serving;
+        let waited = self.stops.wait_timeout_while(self.stop_phase(), pause, is_serving);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 != StopPhase::Serving
     }
 
     fn start_member(&self, member: &InstanceHandle) -> Result<Child, StartFailure> {
@@ -293,7 +312,12 @@ impl Supervisor {
 
     /// Tells all instances to stop.
     pub(super) fn drain(&self) {
-        *self.stopping.lock().expect("nothing panics under this lock") = true;
+        {
+            let mut phase = self.stop_phase();
+            if *phase == StopPhase::Serving {
+                *phase = StopPhase::Leaving;
+            }
+        }
         self.stops.notify_all();
         for member in &self.members {
             member.signal(Signal::TERM);
@@ -301,20 +325,26 @@ impl Supervisor {
         self.stop_listening();
     }
 
-    /// Removes the files of all unix sockets, unless another process serves instead.
+    /// Removes the files of all unix sockets, unless another process serves instead or is taking
+    /// over. To be called just before the instances accept no more connections.
     pub(super) fn remove_files(&self) {
-        if !self.is_handed_over() {
-            self.shown().listening.iter().filter_map(ListenAddr::unix).for_each(unix::remove);
+        // Before the look at `handing_over`: a takeover that begins later is refused.
+        *self.stop_phase() = StopPhase::Left;
+        if self.is_handed_over() || self.handing_over.load(Ordering::Relaxed) {
+            return;
         }
+        let gone: Vec<_> = self.shown().listening.extract_if(.., |addr| addr.unix().is_some()).collect();
+        gone.iter().filter_map(ListenAddr::unix).for_each(unix::remove);
     }
 
     /// Closes the supervisor's copies of the sockets; the instances close theirs. So new clients
-    /// are refused instead of left waiting. During a reload, the reload closes the sockets when it
-    /// ends.
+    /// are refused instead of left waiting. If a reload or the start of an instance holds the lock,
+    /// that thread closes the sockets when it ends.
     fn stop_listening(&self) {
         if let Ok(mut in_force) = self.in_force.try_write() {
             in_force.listening.clear();
-            self.shown().listening.clear();
+            // The files of unix sockets stay until the instances have left.
+            self.shown().listening.retain(|addr| addr.unix().is_some());
         }
     }
 
@@ -409,8 +439,10 @@ impl Supervisor {
 
     fn reload_file(&self) -> Result<Vec<String>, ReloadError> {
         let result = self.reload_over(&mut self.in_force.write().expect("nothing panics under this lock"));
-        if self.is_stopping() {
+        if *self.stop_phase() == StopPhase::Left {
             self.remove_files();
+        }
+        if self.is_stopping() {
             self.stop_listening();
         }
         result
@@ -592,12 +624,21 @@ impl Overseer for Supervisor {
             tickets: self.tickets.secret(),
         };
         self.handing_over.store(true, Ordering::Relaxed);
+        if *self.stop_phase() == StopPhase::Left {
+            // The files of the unix sockets are gone.
+            self.handing_over.store(false, Ordering::Relaxed);
+            return Err(ReloadError::Stopping.to_string());
+        }
         Ok(handing)
     }
 
     fn keep(&self, pid: u32) {
         self.handing_over.store(false, Ordering::Relaxed);
         say_kept(pid);
+        if *self.stop_phase() == StopPhase::Left {
+            // They stayed for the process that was to take over.
+            self.remove_files();
+        }
     }
 
     fn let_go(&self, pid: u32) {
