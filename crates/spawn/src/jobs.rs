@@ -15,6 +15,10 @@ use std::{
     time::Instant,
 };
 
+/// Deadlines of ended programs that are kept, besides two for each program. Removing half of all
+/// deadlines at once costs less than one step for each program.
+const ENDED_DEADLINES_MAX: usize = 64;
+
 /// The requester of a program: the channel, and the number that the server gave the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Asker {
@@ -55,7 +59,8 @@ pub(crate) struct Jobs {
     all: Slab<SpawnedJob>,
     by_asker: HashMap<Asker, usize>,
     by_pid: HashMap<Pid, usize>,
-    /// Deadlines, the earliest first. Deadlines of ended programs stay until their time.
+    /// Deadlines, the earliest first. Deadlines of ended programs stay until their time, or until
+    /// there are too many.
     deadlines: BinaryHeap<Reverse<(Instant, Asker)>>,
 }
 
@@ -67,6 +72,10 @@ impl Jobs {
         self.by_asker.insert(asker, key);
         self.by_pid.insert(pid, key);
         if let Some(deadline) = deadline {
+            if self.deadlines.len() > 2 * self.all.len() + ENDED_DEADLINES_MAX {
+                let by_asker = &self.by_asker;
+                self.deadlines.retain(|Reverse((_, asker))| by_asker.contains_key(asker));
+            }
             self.deadlines.push(Reverse((deadline, asker)));
         }
     }
@@ -161,5 +170,25 @@ mod tests {
         drop(children[0].stdin.take());
         let ends = children.map(|mut child| child.wait().expect("our own").signal());
         assert_eq!(ends, [None, Some(9), Some(9)]);
+    }
+
+    /// Regression: while the program with the earliest deadline ran, the deadlines of all later
+    /// programs stayed.
+    #[test]
+    fn deadlines_of_ended_programs_do_not_pile_up() {
+        let (mut jobs, start) = (Jobs::default(), Instant::now());
+        let mut children = [program(), program()];
+        let after = |ms| start + Duration::from_millis(ms);
+        jobs.insert(job(&children[0], 0), Some(after(10)));
+        for number in 1..1000 {
+            jobs.insert(job(&children[1], number), Some(after(20 + number)));
+            assert_eq!(jobs.kill_late(start), Some(after(10)));
+            jobs.remove(pid(&children[1])).expect("it is there");
+        }
+        assert!(jobs.deadlines.len() <= ENDED_DEADLINES_MAX + 6, "{}", jobs.deadlines.len());
+        for child in &mut children {
+            drop(child.stdin.take());
+            child.wait().expect("our own");
+        }
     }
 }
