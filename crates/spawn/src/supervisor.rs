@@ -103,11 +103,10 @@ fn keep(control: OwnedFd, reviser: Option<Reviser>) -> Result<(), Errno> {
         channels: Vec::new(),
         generation: 0,
     };
-    if keeper.prepare()? {
-        while keeper.serve()? {}
-    }
+    let served = keeper.serve_all();
+    // After an error too, because the programs would outlive the keeper.
     keeper.kill_descendants();
-    Ok(())
+    served
 }
 
 /// Keeps only the control socket and standard error from the server, and starts a session that no
@@ -128,6 +127,14 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl SpawnSupervisor {
+    /// Serves from the first message until the server has gone.
+    fn serve_all(&mut self) -> Result<(), Errno> {
+        if self.prepare()? {
+            while self.serve()? {}
+        }
+        Ok(())
+    }
+
     /// Takes profiles and channels until the server asks for the spawner; returns whether the
     /// server did.
     fn prepare(&mut self) -> Result<bool, Errno> {
