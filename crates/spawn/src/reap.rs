@@ -3,8 +3,10 @@
 //! The signal of a child's end names that child. The signal does not name children that ended
 //! before the signal was read. So the kernel scans all children, one after the other. For a few
 //! children a scan costs nothing. For a thousand children a scan costs as much as a start (90 µs of
-//! the spawner's cpu for a start became 170). An expensive scan waits, so that scans never take
-//! more than a share of the time. Pure: the caller passes durations and times. Tested below.
+//! the spawner's cpu for a start became 170). A scan that finds an ended child is repeated at once,
+//! so each end causes one such scan at most. The last scan finds none. After an expensive last scan
+//! the spawner waits, so that last scans never take more than a share of the time. Pure: the caller
+//! passes durations and times. Tested below.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +38,7 @@ impl Reaper {
         self.is_wanted.then_some(self.earliest)
     }
 
-    /// A scan of all children ended at `now` and took `took`.
+    /// The last scan ended at `now` and took `took`.
     pub(crate) fn done(&mut self, now: Instant, took: Duration) {
         self.is_wanted = false;
         self.earliest = if took <= CHEAP { now } else { now + took * SHARE };
@@ -51,16 +53,16 @@ mod tests {
     fn cheap_scan_repeats_and_costly_scan_takes_share() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
-        let mut sweep = Reaper::new(start);
-        assert_eq!(sweep.due(), None, "nobody has ended");
-        sweep.want();
-        assert_eq!(sweep.due(), Some(start));
-        sweep.done(at(10), CHEAP);
-        assert_eq!(sweep.due(), None);
-        sweep.want();
-        assert_eq!(sweep.due(), Some(at(10)));
-        sweep.done(at(100), Duration::from_micros(100));
-        sweep.want();
-        assert_eq!(sweep.due(), Some(at(100 + 100 * u64::from(SHARE))));
+        let mut reaper = Reaper::new(start);
+        assert_eq!(reaper.due(), None, "no child has ended");
+        reaper.want();
+        assert_eq!(reaper.due(), Some(start));
+        reaper.done(at(10), CHEAP);
+        assert_eq!(reaper.due(), None);
+        reaper.want();
+        assert_eq!(reaper.due(), Some(at(10)));
+        reaper.done(at(100), Duration::from_micros(100));
+        reaper.want();
+        assert_eq!(reaper.due(), Some(at(100 + 100 * u64::from(SHARE))));
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn run(
                 channel => spawner.serve(usize::try_from(channel).expect("their number"), &mut buffer),
             }
         }
-        spawner.sweep_if_due();
+        spawner.scan_if_due();
     }
     spawner.jobs.kill_all(|_| true);
     Ok(())
@@ -178,15 +178,15 @@ impl<'k> Spawner<'k> {
         }
     }
 
-    /// Kills programs past their deadline; returns the time until the next deadline or sweep.
+    /// Kills programs past their deadline; returns the time until the next deadline or scan.
     fn next_deadline(&mut self) -> Option<Timespec> {
-        let sweep = self.reaper.due();
-        if sweep.is_none() && self.jobs.has_no_deadline() {
+        let scan = self.reaper.due();
+        if scan.is_none() && self.jobs.has_no_deadline() {
             return None;
         }
         let now = Instant::now();
         let late = self.jobs.kill_late(now);
-        let left = late.into_iter().chain(sweep).min()?.saturating_duration_since(now);
+        let left = late.into_iter().chain(scan).min()?.saturating_duration_since(now);
         // One millisecond more than the time left, because the loop would otherwise spin until the
         // deadline.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
@@ -288,13 +288,14 @@ impl<'k> Spawner<'k> {
         self.reaper.want();
     }
 
-    /// Reports the ends of all ended programs, if a sweep is due.
-    fn sweep_if_due(&mut self) {
+    /// Reports the ends of all ended programs, if a scan is due.
+    fn scan_if_due(&mut self) {
         let Some(due) = self.reaper.due() else { return };
         let mut now = Instant::now();
         if now < due {
             return;
         }
+        // Of the last scan.
         let mut took = Duration::ZERO;
         while !self.jobs.is_empty() {
             let ended = process::next_end();
