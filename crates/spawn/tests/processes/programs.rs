@@ -1,7 +1,10 @@
 //! Programs' inputs, descriptors that programs must not get, and refusals.
 
 use crate::fixture::{ProgramFolder, SpawnerFixture, children, descriptors, line, name_of, status, until};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    pipe::{PipeFlags, pipe_with},
+};
 use std::{
     fs::{self, File, Permissions},
     io::{Read as _, Write as _},
@@ -44,7 +47,13 @@ pub(crate) fn arguments_environment_and_folder_arrive(_: &[String]) {
 pub(crate) fn standard_descriptors_arrive_and_no_others(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("show", "ls -l /proc/self/fd | sed 's/.* \\([0-9]* ->\\)/\\1/' >&2; cat");
-    let kept: Vec<File> = (0..100).map(|_| File::open("/dev/zero").expect("it is there")).collect();
+    // Without CLOEXEC, so that the kernel does not close these by itself.
+    let open = |_| {
+        let file = File::open("/dev/zero").expect("it is there");
+        fcntl_setfd(&file, FdFlags::empty()).expect("an open file");
+        file
+    };
+    let kept: Vec<File> = (0..100).map(open).collect();
     let mut spawner = SpawnerFixture::start(&site.profile());
     let (stdin, mut input) =
         rustix::pipe::pipe().map(|(read, write)| (read, File::from(write))).expect("a pipe");
@@ -215,20 +224,16 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
     let site = ProgramFolder::new();
     let profile = Profile { listed: vec!["/bin/true".into()], ..site.profile() };
     let mut spawner = SpawnerFixture::start(&profile);
-    let request = || {
-        let mut request = ProgramRequest::new(spawner.profile, Program::Listed(0));
-        request.directory(Directory::Root).with_descriptor().time_limit(Duration::from_secs(60));
-        request
-    };
-    let requests: Vec<ProgramRequest> = (0..AT_ONCE).map(|_| request()).collect();
-    let one = spawner.run(request());
+    let mut request = ProgramRequest::new(spawner.profile, Program::Listed(0));
+    request.directory(Directory::Root).with_descriptor().time_limit(Duration::from_secs(60));
+    let one = spawner.run(request.clone());
     assert_eq!(one.exit.end, ProgramEnd::Code(0));
     let spawners = spawner.pid();
     let before = (descriptors(spawners), descriptors(std::process::id()));
     let (mut asked, mut ended) = (0, 0);
     while ended < STARTS {
         while asked < STARTS && asked - ended < AT_ONCE {
-            drop(spawner.ask(requests[0].clone()).expect("asked"));
+            drop(spawner.ask(request.clone()).expect("asked"));
             asked += 1;
         }
         match spawner.event() {
