@@ -2,10 +2,10 @@
 //! swapped in as a whole.
 //!
 //! Every step that can fail comes before any change: reading the file, opening addresses, the
-//! default host's folder and the log. Unix sockets get their paths last. Then each core changes between two of its events. No
-//! connection is closed, because open connections get the new limits and hosts with their next
-//! request. The server logs settings that cannot change while it runs, and keeps them. Tested
-//! through the binary (`crates/e2e/tests/e2e/reload.rs`).
+//! default host's folder and the log. Unix sockets get their paths last. Then each core changes
+//! between two of its events. No connection is closed, because open connections get the new limits
+//! and hosts with their next request. The server logs settings that cannot change while it runs,
+//! and keeps them. Tested through the binary (`crates/e2e/tests/e2e/reload.rs`).
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},

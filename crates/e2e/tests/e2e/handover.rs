@@ -349,7 +349,8 @@ fn one_that_stops_leaves_its_control_socket_to_the_next_one(io: Io) {
     }
 }
 
-/// Regression: the old server removed the path of the unix socket that the new server had inherited.
+/// Regression: the old server removed the path of the unix socket that the new server had
+/// inherited.
 fn stopping_server_leaves_unix_socket_to_successor(io: Io) {
     let site = TestSite::new();
     let path = site.outside("v.sock");
