@@ -15,6 +15,7 @@ on_usual!(
     a_reload_is_taken_by_all_or_by_none,
     long_answers_reach_the_supervisor,
     log_rotation_spares_starting_instance,
+    stop_during_restart_closes_listeners,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
     hanging_instance_delays_no_other_stop,
@@ -197,6 +198,27 @@ fn log_rotation_spares_starting_instance(io: Io) {
     });
     assert_eq!(status(&control)["instances"][1]["restarts"], 1, "{server:?}");
     server.stops_clean();
+}
+
+/// Regression: the start of an instance held the lock that the supervisor needs to close its
+/// sockets, so clients connected and waited in vain until the last instance had ended.
+fn stop_during_restart_closes_listeners(io: Io) {
+    let site = TestSite::new();
+    let text = format!("{TWO}[timeouts]\ndrain = \"1h\"\n{HOST}");
+    let server = TestServer::configured(io, &site, &text);
+    // One of these keeps instance 0 from its end.
+    let mut busy = clients(&server);
+    for client in &mut busy {
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n");
+    }
+    let pid = pids(&status(&site.outside("control")))[1];
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    server.says("instance 1: it ended");
+    server.signal(Signal::TERM);
+    until("nobody listens", || TestClient::try_connect(server.addr()).is_none().then_some(()));
+    assert!(!server.has_ended(), "{server:?}");
+    server.signal(Signal::TERM);
+    assert!(server.wait().is_some());
 }
 
 const LARGE: usize = 8 << 20;
