@@ -451,7 +451,7 @@ impl Overseer for RunningServer {
         self.present().is_handing_over = false;
         say_kept(pid);
         if self.server().is_draining() {
-            // They stayed for the process that was to take over.
+            // The files stayed for the process that was to take over.
             self.remove_all_files();
         }
     }

@@ -428,7 +428,7 @@ fn refused_reload_keeps_unix_listener(io: Io) {
     assert!(!path.exists() && !new.exists());
 }
 
-/// Regression: as above, with an error that only an instance finds.
+/// Regression: the supervisor replaced the socket before an instance refused the configuration.
 fn refused_reload_of_instances_keeps_unix_listener(io: Io) {
     let site = TestSite::new();
     let path = site.outside("v.sock");

@@ -239,7 +239,7 @@ fn wait_for_ends(
     thread::scope(|scope| {
         scope.spawn(|| stopping.obey(signals, || supervisor.reopen_logs(), end_now));
         scope.spawn(|| {
-            // Otherwise the instances have ended early.
+            // After a cancelled deadline all instances have ended, so the files go as well.
             let _ = left.has_passed();
             supervisor.remove_files();
         });

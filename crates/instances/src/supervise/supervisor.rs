@@ -636,7 +636,7 @@ impl Overseer for Supervisor {
         self.handing_over.store(false, Ordering::Relaxed);
         say_kept(pid);
         if *self.stop_phase() == StopPhase::Left {
-            // They stayed for the process that was to take over.
+            // The files stayed for the process that was to take over.
             self.remove_files();
         }
     }
