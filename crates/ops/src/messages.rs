@@ -26,7 +26,8 @@ const PACKET_BYTES_MAX: usize = 200 << 10;
 /// Bytes of a message that is sent in a packet. A longer message comes in a memory file.
 const SHORT_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a message in a memory file: the status of half a million pools.
+/// Bytes of a message in a memory file, unless the receiver sets another bound: half a million
+/// addresses.
 const LONG_BYTES_MAX: u64 = 64 << 20;
 
 /// Descriptors of a message: a thousand cores with sixty addresses each. The kernel's limit on the
@@ -68,6 +69,8 @@ pub fn read<B: DeserializeOwned>(bytes: &[u8]) -> io::Result<(usize, Option<B>)>
 pub struct Messages {
     socket: OwnedFd,
     buffer: Vec<u8>,
+    /// Bytes of a received message in a memory file.
+    long_bytes_max: u64,
 }
 
 impl AsFd for Messages {
@@ -79,7 +82,14 @@ impl AsFd for Messages {
 impl Messages {
     /// The end whose socket this is.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; PACKET_BYTES_MAX] }
+        Self { socket, buffer: vec![0; PACKET_BYTES_MAX], long_bytes_max: LONG_BYTES_MAX }
+    }
+
+    /// The same, but received messages have at most `long_bytes_max` bytes. For a receiver whose
+    /// other end may be under an attacker's control, because the receiver holds the whole message.
+    #[must_use]
+    pub fn with_long_bytes_max(self, long_bytes_max: u64) -> Self {
+        Self { long_bytes_max, ..self }
     }
 
     /// Makes a pair: one end for this process, the socket of the other end for another process.
@@ -124,18 +134,19 @@ impl Messages {
         }
     }
 
-    /// The next message and its descriptors. `None` when the other end is closed.
+    /// The next message and its descriptors. `None` when the other end is closed, even if the
+    /// message has not arrived whole.
     ///
     /// # Errors
-    /// No message came before the deadline, or the message is malformed.
+    /// No message came before the deadline, or the message is malformed or too long.
     pub fn receive<B: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
     ) -> io::Result<Option<(B, Vec<OwnedFd>)>> {
-        let Some((bytes, mut descriptors)) = self.get(deadline)? else { return Ok(None) };
+        let Some((bytes, mut descriptors)) = self.get_first(deadline)? else { return Ok(None) };
         let (count, body) = read(&self.buffer[..bytes])?;
         while descriptors.len() < count {
-            let (_, more) = self.get(deadline)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let Some((_, more)) = self.get(deadline)? else { return Ok(None) };
             if more.is_empty() {
                 // Otherwise the other end could keep this process here for ever.
                 return Err(io::ErrorKind::InvalidData.into());
@@ -145,9 +156,24 @@ impl Messages {
         let body = match body {
             Some(body) => body,
             None if descriptors.is_empty() => return Err(io::ErrorKind::InvalidData.into()),
-            None => serde_json::from_slice(&read_sealed(descriptors.remove(0), LONG_BYTES_MAX)?)?,
+            None => serde_json::from_slice(&read_sealed(descriptors.remove(0), self.long_bytes_max)?)?,
         };
         Ok(Some((body, descriptors)))
+    }
+
+    /// The first packet of a message. Skips the further packets of a message that was lost, because
+    /// its first packet could not be received.
+    fn get_first(&mut self, deadline: Option<Instant>) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {
+        loop {
+            match self.get(deadline)? {
+                Some((bytes, _)) if &self.buffer[..bytes] == MORE => {}
+                received => return Ok(received),
+            }
+            // The next packet may be there already, and then `get` does not look at the deadline.
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
     }
 
     fn get(&mut self, deadline: Option<Instant>) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {
@@ -191,6 +217,38 @@ mod tests {
             drop(descriptors);
             assert_eq!(File::from(read).read(&mut [0]).unwrap(), 0, "{length}: no other end is open");
         }
+    }
+
+    #[test]
+    fn receiver_bounds_long_messages() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        let mut theirs = Messages::new(theirs).with_long_bytes_max(1 << 20);
+        ours.send(&"x".repeat(1 << 20), &[]).unwrap();
+        let error = theirs.receive::<String>(None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        ours.send(&"x".repeat((1 << 20) - 2), &[]).unwrap();
+        assert!(theirs.receive::<String>(None).unwrap().is_some(), "two bytes are quotes");
+    }
+
+    #[test]
+    fn rest_of_lost_message_is_skipped() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        let mut theirs = Messages::new(theirs);
+        ours.put(MORE, &[]).unwrap();
+        ours.put(MORE, &[]).unwrap();
+        ours.send(&"next", &[]).unwrap();
+        assert_eq!(theirs.receive::<String>(None).unwrap().expect("a message").0, "next");
+        ours.put(MORE, &[]).unwrap();
+        let late = theirs.receive::<String>(Some(Instant::now())).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn end_within_message_is_end() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        ours.put(b"{\"descriptors\":1,\"body\":\"x\"}", &[]).unwrap();
+        drop(ours);
+        assert!(Messages::new(theirs).receive::<String>(None).unwrap().is_none());
     }
 
     #[test]

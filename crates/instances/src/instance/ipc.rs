@@ -19,6 +19,20 @@ use vermeil_ops::{messages::Messages, status::InstanceStatus};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 
+/// Bytes of an answer in a memory file: the status of thirty thousand pools. The supervisor holds
+/// the answers of all instances, and an instance may be under an attacker's control.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Longest reason of a refusal, in bytes; the rest is cut.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// Longest line for the log, in bytes; the rest is cut.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Lines for the log, and their bytes in all. A configuration with more problems needs no list of
+/// every problem.
+const LINES_MAX: (usize, usize) = (1000, 1 << 20);
+
 /// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum InstanceCommand {
@@ -88,6 +102,40 @@ pub(crate) enum InstanceAnswer {
     Weight(u32),
 }
 
+impl InstanceAnswer {
+    /// The same with its texts cut to their bounds. The instance cuts, so that its answer arrives.
+    /// The supervisor cuts too, because the instance may be under an attacker's control.
+    fn cut(self) -> Self {
+        match self {
+            Self::Refused(mut why) => {
+                why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+                Self::Refused(why)
+            }
+            Self::Taken(lines) => Self::Taken(cut_lines(lines)),
+            answer => answer,
+        }
+    }
+}
+
+/// Cuts long lines, and replaces the lines beyond the bounds with a line that counts them.
+pub(crate) fn cut_lines(mut lines: Vec<String>) -> Vec<String> {
+    let (count_max, bytes_max) = LINES_MAX;
+    let (all, mut bytes, mut count) = (lines.len(), 0, 0);
+    for line in lines.iter_mut().take(count_max) {
+        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+        bytes += line.len();
+        if bytes > bytes_max {
+            break;
+        }
+        count += 1;
+    }
+    lines.truncate(count);
+    if count < all {
+        lines.push(format!("{} further lines are left out", all - count));
+    }
+    lines
+}
+
 /// A message with the number of the order.
 #[derive(Serialize, Deserialize)]
 struct Numbered<B> {
@@ -106,7 +154,7 @@ pub(crate) struct Ipc {
 /// Both ends of a link.
 pub(crate) fn pair() -> io::Result<(Ipc, OwnedFd)> {
     let (messages, theirs) = Messages::pair()?;
-    Ok((Ipc { messages, number: 0 }, theirs))
+    Ok((Ipc { messages: messages.with_long_bytes_max(ANSWER_BYTES_MAX), number: 0 }, theirs))
 }
 
 impl Ipc {
@@ -131,7 +179,7 @@ impl Ipc {
             let received = self.messages.receive::<Numbered<InstanceAnswer>>(Some(deadline))?;
             let (Numbered { number, body }, _) = received.ok_or(io::ErrorKind::UnexpectedEof)?;
             if number == self.number {
-                return Ok(body);
+                return Ok(body.cut());
             }
             // Late answers that have arrived already are read without a wait.
             if Instant::now() >= deadline {
@@ -150,8 +198,8 @@ impl Ipc {
     }
 
     /// Answers the last order received.
-    pub(crate) fn answer(&mut self, answer: &InstanceAnswer) -> io::Result<()> {
-        self.messages.send(&Numbered { number: self.number, body: answer }, &[])
+    pub(crate) fn answer(&mut self, answer: InstanceAnswer) -> io::Result<()> {
+        self.messages.send(&Numbered { number: self.number, body: answer.cut() }, &[])
     }
 }
 
@@ -194,9 +242,9 @@ mod tests {
             );
             // A late answer to an earlier order is skipped.
             link.number -= 1;
-            link.answer(&InstanceAnswer::Forgotten).unwrap();
+            link.answer(InstanceAnswer::Forgotten).unwrap();
             link.number += 1;
-            link.answer(&InstanceAnswer::Prepared).unwrap();
+            link.answer(InstanceAnswer::Prepared).unwrap();
             assert!(link.next_order().unwrap().is_none());
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -221,12 +269,42 @@ mod tests {
         let instance = thread::spawn(move || {
             let mut link = Ipc::new(theirs);
             link.next_order().unwrap().expect("an order");
-            link.answer(&InstanceAnswer::Taken(vec!["x".repeat(1000); 1000])).unwrap();
+            link.answer(InstanceAnswer::Taken(vec!["x".repeat(1000); 1000])).unwrap();
         });
         let answer = supervisor.ask(&InstanceCommand::Take, &[], Duration::from_secs(30)).unwrap();
         let InstanceAnswer::Taken(lines) = answer else { panic!("another answer") };
         assert!(lines.len() == 1000 && lines.iter().all(|line| line.len() == 1000));
         instance.join().unwrap();
+    }
+
+    #[test]
+    fn long_answer_of_captured_instance_is_refused() {
+        let (mut supervisor, theirs) = pair().unwrap();
+        let instance = thread::spawn(move || {
+            let captured = Ipc::new(theirs);
+            let why = InstanceAnswer::Refused("x".repeat(ANSWER_BYTES_MAX as usize));
+            captured.messages.send(&Numbered { number: 1, body: why }, &[]).unwrap();
+            let lines = InstanceAnswer::Taken((0..300_000).map(|at| at.to_string()).collect());
+            captured.messages.send(&Numbered { number: 2, body: lines }, &[]).unwrap();
+            captured
+        });
+        let mut ask = || supervisor.ask(&InstanceCommand::Take, &[], Duration::from_secs(30));
+        assert_eq!(ask().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        let InstanceAnswer::Taken(lines) = ask().unwrap() else { panic!("another answer") };
+        assert_eq!((lines.len(), &*lines[1000]), (1001, "299000 further lines are left out"));
+        instance.join().unwrap();
+    }
+
+    #[test]
+    fn texts_of_answers_are_cut() {
+        let InstanceAnswer::Refused(why) = InstanceAnswer::Refused("ä".repeat(REASON_BYTES_MAX)).cut()
+        else {
+            panic!("another answer")
+        };
+        assert_eq!(why.len(), REASON_BYTES_MAX);
+        let lines = cut_lines(vec!["x".repeat(1 << 20); 70]);
+        assert_eq!((lines.len(), lines[63].len()), (65, LINE_BYTES_MAX));
+        assert_eq!(lines[64], "6 further lines are left out");
     }
 
     #[test]
@@ -245,7 +323,7 @@ mod tests {
             let mut link = Ipc::new(theirs);
             link.number = 1000;
             // Ends when the supervisor closes the link.
-            while link.answer(&InstanceAnswer::Forgotten).is_ok() {}
+            while link.answer(InstanceAnswer::Forgotten).is_ok() {}
         });
         let late = supervisor.ask(&InstanceCommand::Status, &[], Duration::from_millis(20)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);

@@ -35,9 +35,6 @@ use vermeil_ops::{control::Overseer, reload::ReloadError, signals, status::cores
 use vermeil_tls::TicketSecret;
 use vermeil_topology::{CpuId, Instance};
 
-/// Longest reason of a refusal, in bytes; the rest is cut, because messages have a size limit.
-const REASON_BYTES_MAX: usize = 64 << 10;
-
 /// A server that runs as one of several instances.
 pub trait InstanceServer: Overseer + 'static {
     /// A prepared reload, which is dropped if another instance refuses.
@@ -151,7 +148,7 @@ impl Assigned {
     /// The supervisor is gone, or no thread can be started.
     pub fn obey<S: InstanceServer>(self, running: Arc<S>) -> io::Result<()> {
         let Self { mut link, assignment, .. } = self;
-        link.answer(&InstanceAnswer::Started)?;
+        link.answer(InstanceAnswer::Started)?;
         let mut obedience = Obedience { instance: assignment.instance, running, prepared: None };
         thread::Builder::new().name("vermeil-link".to_owned()).spawn(move || {
             obedience.obey(&mut link);
@@ -211,13 +208,13 @@ impl<S: InstanceServer> Obedience<S> {
                 Ok(None) | Err(_) => return,
             };
             let answer = self.carry_out(order, descriptors);
-            if let Err(error) = link.answer(&answer) {
+            if let Err(error) = link.answer(answer) {
                 if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
                     return;
                 }
                 let why = format!("it cannot send its answer: {error}");
                 // If this fails too, the supervisor waits until its deadline.
-                let _ = link.answer(&InstanceAnswer::Refused(why));
+                let _ = link.answer(InstanceAnswer::Refused(why));
             }
         }
     }
@@ -230,10 +227,7 @@ impl<S: InstanceServer> Obedience<S> {
                     self.prepared = Some(prepared);
                     InstanceAnswer::Prepared
                 }
-                Err(mut why) => {
-                    why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
-                    InstanceAnswer::Refused(why)
-                }
+                Err(why) => InstanceAnswer::Refused(why),
             },
             InstanceCommand::Take => match self.prepared.take() {
                 Some(prepared) => InstanceAnswer::Taken(self.running.take_given(prepared)),

@@ -7,11 +7,12 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::instance::{
-    ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
+    ipc::{Assignment, InstanceAnswer, InstanceCommand, cut_lines, text_to_descriptor},
     place::take_place,
 };
 use rustix::process::Signal;
 use std::{
+    collections::HashSet,
     ffi::OsString,
     io,
     os::fd::{AsFd as _, BorrowedFd},
@@ -519,7 +520,7 @@ impl Supervisor {
             Ok(InstanceAnswer::Refused(why)) => Some(why.clone()),
             // The instance ended, and restarts with the configuration that is in force then.
             _ if !member.serves() => None,
-            Ok(answer) => Some(format!("instance {} answers {answer:?}", member.number)),
+            Ok(_) => Some(format!("instance {} sends an answer to another order", member.number)),
             Err(error) => Some(format!("instance {} does not answer: {error}", member.number)),
         });
         match refused {
@@ -540,14 +541,11 @@ impl Supervisor {
     /// repeats.
     fn take_all(&self, new: &ServeOptions) -> Vec<String> {
         let mut said: Vec<String> = vec![format!("reloaded: {}", new.hosts.describe())];
+        let mut seen: HashSet<String> = said.iter().cloned().collect();
         for (member, answer) in self.ask_all(&InstanceCommand::Take, |_| Vec::new(), RELOAD_PATIENCE) {
             match answer {
                 Ok(InstanceAnswer::Taken(lines)) => {
-                    for line in lines {
-                        if !said.contains(&line) {
-                            said.push(line);
-                        }
-                    }
+                    said.extend(lines.into_iter().filter(|line| seen.insert(line.clone())));
                 }
                 Ok(InstanceAnswer::Refused(why)) => said.push(format!("instance {}: {why}", member.number)),
                 // An ended instance restarts with the new configuration. A hanging instance is
@@ -556,7 +554,7 @@ impl Supervisor {
                 _ => said.push(format!("instance {} did not answer", member.number)),
             }
         }
-        said
+        cut_lines(said)
     }
 
     fn statuses(&self) -> (Vec<InstanceStatus>, Vec<u32>) {
