@@ -517,7 +517,7 @@ impl Supervisor {
         let answers = self.ask_all(&order, descriptors, RELOAD_PATIENCE);
         let refused = answers.iter().find_map(|(member, answer)| match answer {
             Ok(InstanceAnswer::Prepared) => None,
-            Ok(InstanceAnswer::Refused(why)) => Some(why.clone()),
+            Ok(InstanceAnswer::Refused(why)) => Some(format!("instance {}: {why}", member.number)),
             // The instance ended, and restarts with the configuration that is in force then.
             _ if !member.serves() => None,
             Ok(_) => Some(format!("instance {} sends an answer to another order", member.number)),
