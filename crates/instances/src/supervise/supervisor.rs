@@ -557,6 +557,30 @@ impl Supervisor {
         cut_lines(said)
     }
 
+    /// Clones of the sockets for the process that takes over.
+    fn prepare_handing(&self) -> Result<Handing, String> {
+        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        if self.is_stopping() {
+            return Err(ReloadError::Stopping.to_string());
+        }
+        let cloned = |all: &[Listening]| -> Result<Vec<Listening>, String> {
+            let all: io::Result<_> = all.iter().map(Listening::try_clone).collect();
+            all.map_err(|error| error.to_string())
+        };
+        let handing = Handing {
+            listening: cloned(&in_force.listening)?,
+            agent: cloned(&in_force.agent)?,
+            tickets: self.tickets.secret(),
+        };
+        self.handing_over.store(true, Ordering::Relaxed);
+        if *self.stop_phase() == StopPhase::Left {
+            // The files of the unix sockets are gone.
+            self.handing_over.store(false, Ordering::Relaxed);
+            return Err(ReloadError::Stopping.to_string());
+        }
+        Ok(handing)
+    }
+
     fn statuses(&self) -> (Vec<InstanceStatus>, Vec<u32>) {
         let answers = self.ask_all(&InstanceCommand::Status, |_| Vec::new(), STATUS_PATIENCE);
         let statuses: Vec<InstanceStatus> = answers
@@ -608,26 +632,12 @@ impl Overseer for Supervisor {
     }
 
     fn hand_over(&self) -> Result<Handing, String> {
-        let in_force = self.in_force.read().expect("nothing panics under this lock");
+        let result = self.prepare_handing();
         if self.is_stopping() {
-            return Err(ReloadError::Stopping.to_string());
+            // The clones were made under the lock that `drain` needs for this.
+            self.stop_listening();
         }
-        let cloned = |all: &[Listening]| -> Result<Vec<Listening>, String> {
-            let all: io::Result<_> = all.iter().map(Listening::try_clone).collect();
-            all.map_err(|error| error.to_string())
-        };
-        let handing = Handing {
-            listening: cloned(&in_force.listening)?,
-            agent: cloned(&in_force.agent)?,
-            tickets: self.tickets.secret(),
-        };
-        self.handing_over.store(true, Ordering::Relaxed);
-        if *self.stop_phase() == StopPhase::Left {
-            // The files of the unix sockets are gone.
-            self.handing_over.store(false, Ordering::Relaxed);
-            return Err(ReloadError::Stopping.to_string());
-        }
-        Ok(handing)
+        result
     }
 
     fn keep(&self, pid: u32) {
