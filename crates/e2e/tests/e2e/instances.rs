@@ -128,21 +128,25 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     let site = TestSite::new();
     fs::create_dir(site.outside("new")).unwrap();
     fs::write(site.outside("new/index.html"), "new").unwrap();
-    let (server, control) = two(io, &site);
+    // Shorter than the patience of `stops_clean`, so that a failure names the connections.
+    let timeouts = "[timeouts]\ndrain = \"5s\"\n";
+    let two = format!("{TWO}{timeouts}");
+    let server = TestServer::configured(io, &site, &format!("{two}{HOST}"));
+    let control = site.outside("control");
     let mut clients = clients(&server);
     for (text, words) in [
         ("[[host]]\nrot = \"site\"\n", "host.rot: there is no such key"),
         // An error that only an instance finds.
         ("[[host]]\nroot = \"gone\"\n", "gone: there is no such folder"),
     ] {
-        reload(&server, &site, io, &format!("{TWO}{text}"), "the configuration stays as it is");
+        reload(&server, &site, io, &format!("{two}{text}"), "the configuration stays as it is");
         server.says(words);
         for client in &mut clients {
             assert_eq!(client.get("/").text(), "<!doctype html>home\n");
         }
     }
     let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let text = format!("{TWO}[[host]]\nroot = \"new\"\n[[listener]]\naddress = \"{other}\"\n");
+    let text = format!("{two}[[host]]\nroot = \"new\"\n[[listener]]\naddress = \"{other}\"\n");
     reload(&server, &site, io, &text, "vermeil: reloaded: ");
     server.says(&format!("listening on {other} too\n"));
     for client in &mut clients {
@@ -158,9 +162,9 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     for _ in 0..CLIENTS {
         assert_eq!(TestClient::connect(other).get("/").text(), "new");
     }
-    reload(&server, &site, io, &format!("{TWO}{HOST}"), &format!("no longer listening on {other}"));
+    reload(&server, &site, io, &format!("{two}{HOST}"), &format!("no longer listening on {other}"));
     until("nobody listens", || TestClient::try_connect(other).is_none().then_some(()));
-    reload(&server, &site, io, &format!("instances = 3\n{HOST}"), "only a restart changes instances\n");
+    reload(&server, &site, io, &format!("instances = 3\n{timeouts}{HOST}"), "only a restart changes instances\n");
     let said = status(&control);
     assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
     server.stops_clean();
@@ -204,7 +208,7 @@ fn log_rotation_spares_starting_instance(io: Io) {
 /// sockets, so clients connected and waited in vain until the last instance had ended.
 fn stop_during_restart_closes_listeners(io: Io) {
     let site = TestSite::new();
-    let text = format!("{TWO}[timeouts]\ndrain = \"1h\"\n{HOST}");
+    let text = format!("{TWO}[timeouts]\ndrain = \"1h\"\nheader = \"1h\"\n{HOST}");
     let server = TestServer::configured(io, &site, &text);
     // One of these keeps instance 0 from its end.
     let mut busy = clients(&server);
