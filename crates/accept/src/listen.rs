@@ -296,6 +296,7 @@ mod tests {
         let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], |_| None);
         assert!(second.is_err(), "a second server does not share the port");
     }
+
     /// Regression: another process on the port, at another address of this machine, shared its
     /// connections with this server.
     #[test]

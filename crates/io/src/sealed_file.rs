@@ -63,7 +63,7 @@ impl SealedFile {
         }
         fcntl_add_seals(&memory, SEALS)?;
         // A private mapping, because before Linux 6.7 a file that is sealed against writing has no
-        // shared mapping. Nobody writes, so the pages stay the file's.
+        // shared mapping. The process never writes to this mapping, so the pages stay the file's.
         let (protection, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
         // SAFETY: the kernel chooses the address, so the mapping replaces no other memory.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, &memory, 0)? };

@@ -169,7 +169,7 @@ struct ServerSockets {
     changeovers: Vec<Changeover>,
     /// Duplicates of `agent`, kept for a takeover.
     agent_kept: Vec<Listening>,
-    /// ServerSockets for agent checks.
+    /// Sockets for agent checks.
     agent: Vec<Listening>,
     listening: Vec<Listening>,
     /// The unix sockets that have no paths yet.

@@ -4,9 +4,9 @@
 //! before the signal was read. So the kernel scans all children, one after the other. For a few
 //! children a scan costs nothing. For a thousand children a scan costs as much as a start (90 µs of
 //! the spawner's cpu for a start became 170). A scan that finds an ended child is repeated at once,
-//! so each end causes one such scan at most. The last scan finds none. After an expensive last scan
-//! the spawner waits, so that last scans never take more than a share of the time. Pure: the caller
-//! passes durations and times. Tested below.
+//! so each end causes one such scan at most. The last scan finds no ended child. After an expensive
+//! last scan the spawner waits, so that last scans never take more than a share of the time. Pure:
+//! the caller passes durations and times. Tested below.
 
 use std::time::{Duration, Instant};
 

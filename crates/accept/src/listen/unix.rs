@@ -128,9 +128,9 @@ pub(super) fn change_mode(bound: UnixAddr, mode: u32, file: SocketFile) -> Resul
     Ok(())
 }
 
-/// The address of an inherited socket. Its file gets another mode with `names`. Returns `None` if
-/// the path leads to another file by now. The file of a socket of the service manager stays as it
-/// is.
+/// The address of an inherited socket. Its file gets another mode when the caller publishes
+/// `names`. Returns `None` if the path leads to another file by now. The file of a socket of the
+/// service manager stays as it is.
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr, names: &mut Unpublished) -> Option<UnixAddr> {
     let Some(file) = bound.file() else { return Some(addr) };
     if file_at(addr.path()) != Some(file) {
