@@ -164,7 +164,13 @@ fn a_reload_is_taken_by_all_or_by_none(io: Io) {
     }
     reload(&server, &site, io, &format!("{two}{HOST}"), &format!("no longer listening on {other}"));
     until("nobody listens", || TestClient::try_connect(other).is_none().then_some(()));
-    reload(&server, &site, io, &format!("instances = 3\n{timeouts}{HOST}"), "only a restart changes instances\n");
+    reload(
+        &server,
+        &site,
+        io,
+        &format!("instances = 3\n{timeouts}{HOST}"),
+        "only a restart changes instances\n",
+    );
     let said = status(&control);
     assert_eq!((said["reloads"].as_u64(), pids(&said).len()), (Some(3), 2), "{said}");
     server.stops_clean();
