@@ -7,7 +7,7 @@
 
 use super::{
     ListenError, refused_unix,
-    unix::{Refusal, change_mode, file_named, remove},
+    unix::{Refusal, SeenFile, change_mode, file_named, remove},
 };
 use rustix::io::Errno;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) struct PendingName {
     pub(super) name: NameInFolder,
     pub(super) file: SocketFile,
     /// The file at the path when no server listened there.
-    pub(super) seen: Option<SocketFile>,
+    pub(super) seen: Option<SeenFile>,
 }
 
 /// The mode that the file of an inherited socket gets.
@@ -93,7 +93,7 @@ impl Drop for Unpublished {
 impl PendingName {
     fn publish(&self) -> Result<(), Refusal> {
         let Self { temporary, name, .. } = self;
-        match (file_named(name), self.seen) {
+        match (file_named(name), self.seen.as_ref().map(|seen| seen.file)) {
             (None, _) => match temporary.rename_new(name) {
                 Err(error) if is(&error, Errno::EXIST) => Err(Refusal::Taken(None)),
                 Err(error) if is_unknown_call(&error) => Ok(temporary.rename(name)?),

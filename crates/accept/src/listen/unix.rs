@@ -18,6 +18,7 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs::{self, Permissions},
+    hash::{BuildHasher as _, RandomState},
     io,
     os::{
         fd::{AsFd as _, AsRawFd as _, OwnedFd},
@@ -35,6 +36,9 @@ use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
 /// Interval and number of checks for another server. The kernel destroys the io_uring of an ended
 /// process in the background, together with the sockets that the process was accepting from.
 const AFTERLIFE: (Duration, u32) = (Duration::from_millis(5), 20);
+
+/// Temporary names to try. A leftover of a killed process may have such a name.
+const NAMES_MAX: u32 = 100;
 
 /// Why a unix socket cannot listen.
 pub(super) enum Refusal {
@@ -64,8 +68,8 @@ pub(super) fn open(
     }
     // Before the check for a living server, so that a file that another server puts there later
     // differs.
-    let seen = file_named(&name);
-    if seen != own
+    let seen = SeenFile::look(&name)?;
+    if seen.as_ref().map(|seen| seen.file) != own
         && let Some(holder) = living(addr.path())
     {
         return Err(Refusal::Taken(holder));
@@ -85,11 +89,10 @@ pub(super) fn open(
     Ok((pending, sockets))
 }
 
-fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SocketFile>) -> io::Result<(OwnedFd, PendingName)> {
-    let temporary = NameInFolder::within(name.folder().try_clone_to_owned()?, &temporary_name(), name.path());
+fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SeenFile>) -> io::Result<(OwnedFd, PendingName)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(temporary.way())?)?;
+    let temporary = bind_temporary(&socket, &name, temporary_name)?;
     let listens = || {
         let file = set_mode(&temporary, addr.mode(), None)?;
         limit_queue(socket.as_fd(), QUEUE_MAX)?;
@@ -100,18 +103,62 @@ fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SocketFile>) -> io::Res
     Ok((socket, PendingName { addr: addr.bound_as(file), temporary, name, file, seen }))
 }
 
-/// A name that no other socket has, so the name also identifies the listener of a connection.
+/// Binds the socket in the folder of `name`, under the first of `names` that no file has.
+fn bind_temporary(
+    socket: &OwnedFd,
+    name: &NameInFolder,
+    mut names: impl FnMut() -> OsString,
+) -> io::Result<NameInFolder> {
+    let mut attempts = 0;
+    loop {
+        let temporary = NameInFolder::within(name.folder().try_clone_to_owned()?, &names(), name.path());
+        attempts += 1;
+        match rustix::net::bind(socket, &SocketAddrUnix::new(temporary.way())?) {
+            Err(Errno::ADDRINUSE) if attempts < NAMES_MAX => {}
+            bound => return Ok(bound.map(|()| temporary)?),
+        }
+    }
+}
+
+/// A name that no other socket has, so the name also identifies the listener of a connection. The
+/// name has a random part, because processes of several containers may have the same number.
 fn temporary_name() -> OsString {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!(".vermeil-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)).into()
+    let (count, random) = (COUNT.fetch_add(1, Ordering::Relaxed), RandomState::new().hash_one(()));
+    format!(".vermeil-{}-{count}-{random:016x}", process::id()).into()
+}
+
+/// The file at a path before the new socket gets the path. The open descriptor keeps the inode, so
+/// no later file has the same inode number.
+#[derive(Debug)]
+pub(super) struct SeenFile {
+    pub(super) file: SocketFile,
+    _held: OwnedFd,
+}
+
+impl SeenFile {
+    /// The file with this name, if there is one.
+    fn look(name: &NameInFolder) -> io::Result<Option<Self>> {
+        match hold(name) {
+            Ok((held, found)) => Ok(Some(Self { file: identity(&found), _held: held })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Opens the file with this name, whatever the kind of the file, for its identity and mode only.
+fn hold(name: &NameInFolder) -> Result<(OwnedFd, Stat), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(name.folder(), name.name(), flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    Ok((file, found))
 }
 
 /// Sets the mode of the socket's file, which must be `expected`, if given. The file is held open
 /// meanwhile, because another user of the folder could put a link in its place.
 fn set_mode(name: &NameInFolder, mode: u32, expected: Option<SocketFile>) -> io::Result<SocketFile> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(name.folder(), name.name(), flags, Mode::empty())?;
-    let found = fstat(&file)?;
+    let (file, found) = hold(name)?;
     if !is_socket(&found) {
         return Err(Errno::NOTSOCK.into());
     }
@@ -187,4 +234,41 @@ fn is_socket(found: &Stat) -> bool {
 
 fn identity(found: &Stat) -> SocketFile {
     SocketFile { dev: found.st_dev, ino: found.st_ino }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Regression: a killed process left a name, and the next process with the same number could
+    /// not start.
+    #[test]
+    fn leftover_does_not_stop_bind() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(UnixListener::bind(folder.path().join("left")).unwrap());
+        let name = NameInFolder::find(&folder.path().join("a")).unwrap();
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let error = bind_temporary(&socket, &name, || "left".into()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let mut names = ["left", "free"].into_iter().map(OsString::from);
+        let temporary = bind_temporary(&socket, &name, || names.next().unwrap()).unwrap();
+        assert_eq!(temporary.name(), "free");
+    }
+
+    #[test]
+    fn seen_file_keeps_its_inode_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let name = NameInFolder::find(&path).unwrap();
+        assert!(SeenFile::look(&name).unwrap().is_none());
+        drop(UnixListener::bind(&path).unwrap());
+        let seen = SeenFile::look(&name).unwrap().expect("a file");
+        for _ in 0..20 {
+            fs::remove_file(&path).unwrap();
+            drop(UnixListener::bind(&path).unwrap());
+            assert_ne!(file_named(&name), Some(seen.file));
+        }
+    }
 }
