@@ -249,13 +249,14 @@ impl ConfinedServer {
         let rights = programs.as_ref().map(ProgramSetup::rights).unwrap_or_default();
         // An instance leaves its sockets to the supervisor.
         let left: Vec<_> = inherited.addrs().iter().filter_map(ListenAddr::unix).collect();
-        let ours = listening.iter().filter_map(|listening| listening.addr.unix());
+        let listening: Vec<_> = listening.iter().map(|listening| listening.addr).collect();
+        let ours = listening.iter().filter_map(ListenAddr::unix);
         let sockets = match watch {
             ServeWatch::Control(_) => ours.chain(left.iter().copied()).collect(),
             ServeWatch::Supervisor(_) => Vec::new(),
         };
         let (control, folder) = (watch.bound(), rights.workspace);
-        let knowledge = Knowledge { options, balancing, control, folder, sockets, published };
+        let knowledge = Knowledge { options, balancing, control, folder, listening, sockets, published };
         let broker = Broker::start(&knowledge).map_err(ServeError::Broker)?;
         // Before any other thread exists, because threads inherit the sandbox.
         let keeper = programs.as_ref().and_then(ProgramSetup::keeper);

@@ -71,7 +71,8 @@ enum BrokerOrder {
     Listen {
         /// The addresses as configured.
         addrs: Vec<ListenAddr>,
-        /// Addresses on which this server listens already, as bound.
+        /// Addresses on which this server listens already, as bound. The broker ignores an address
+        /// that neither this server nor the broker has bound.
         ours: Vec<ListenAddr>,
     },
     /// Give the unix sockets of the last `Listen` their paths.
@@ -129,6 +130,8 @@ pub struct Knowledge<'k> {
     pub control: Option<&'k BoundControl>,
     /// The private folder.
     pub folder: Option<&'k Path>,
+    /// The addresses, as bound, on which this server listens.
+    pub listening: Vec<ListenAddr>,
     /// Unix sockets, as bound, whose files this server removes.
     pub sockets: Vec<UnixAddr>,
     /// The names that the start published. The broker removes them unless the server serves.
@@ -378,10 +381,22 @@ pub fn is_order(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, io::Write as _, net::SocketAddr, os::unix::net::UnixStream, thread};
+    use std::{
+        fs,
+        io::Write as _,
+        net::SocketAddr,
+        os::unix::{
+            fs::MetadataExt as _,
+            net::{UnixListener, UnixStream},
+        },
+        thread,
+    };
+    use vermeil_accept::listen::bind_all;
+    use vermeil_address::SocketFile;
     use vermeil_config::Surroundings;
     use vermeil_log::{LogOptions, LogTarget};
     use vermeil_settings::Balance;
+    use vermeil_topology::CpuId;
 
     /// A broker on a thread, for a server whose command line names this log and this address.
     fn with_broker(log: &Path, listen: ListenAddr, test: impl FnOnce(&Broker)) {
@@ -399,6 +414,7 @@ mod tests {
                 balancing: &balancing,
                 control: None,
                 folder: None,
+                listening: Vec::new(),
                 sockets: Vec::new(),
                 published: Mutex::default(),
             };
@@ -441,9 +457,35 @@ mod tests {
             names.publish().expect("a free path");
             UnixStream::connect(&path).expect("it listens");
             assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+            let bound = sockets[0].listening.addr;
+            drop(broker.listen(vec![named], vec![bound]).expect("its own socket may be replaced"));
             broker.remove_socket(sockets[0].listening.addr.unix().expect("a unix socket"));
             assert!(!path.exists());
         });
+    }
+
+    /// Regression: a captured server named another server's socket as its own, and the broker
+    /// replaced that socket.
+    #[test]
+    fn broker_ignores_foreign_addresses_of_captured_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, log) = (folder.path().join("socket"), folder.path().join("log"));
+        let _another = UnixListener::bind(&path).expect("a free path");
+        let found = fs::metadata(&path).expect("there");
+        let addr = UnixAddr::new(&path).expect("a short path");
+        let foreign = addr.bound_as(SocketFile { dev: found.dev(), ino: found.ino() });
+        let any = "127.0.0.1:0".parse::<SocketAddr>().expect("an address").into();
+        let balancing = Balancing::choose(Balance::Hash, &[CpuId(0)]);
+        let (tcp, _no_names) = bind_all(&[any], &[CpuId(0)], &balancing, &[]).expect("a free port");
+        for (named, foreign) in
+            [(ListenAddr::Unix(addr), ListenAddr::Unix(foreign)), (tcp[0].addr, tcp[0].addr)]
+        {
+            with_broker(&log, named, |broker| {
+                let error = broker.listen(vec![named], vec![foreign]).map(drop).expect_err("another listens");
+                assert!(error.to_string().contains("the address is in use"), "{error}");
+            });
+        }
+        assert_eq!(fs::metadata(&path).expect("there").ino(), found.ino());
     }
 
     #[test]

@@ -6,8 +6,10 @@ use crate::messages::Messages;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{self, Read as _, Seek as _, Write as _},
+    net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
     time::{Duration, Instant},
@@ -78,11 +80,11 @@ fn carry_out(
                 |names: &ConfiguredNames| addrs.iter().find(|addr| !names.listen.contains(addr)).copied();
             let all = || addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             names.judge(knowledge.options, |names| missing(names).is_none(), all)?;
-            listen(&addrs, &ours, knowledge, &mut names.pending)
+            listen(&addrs, &ours, knowledge, names)
         }
         BrokerOrder::Publish => {
             let published = std::mem::take(&mut names.pending).publish().map_err(io::Error::other)?;
-            names.sockets.extend(published.keep());
+            names.note_published(published.keep());
             Ok((BrokerAnswer::Published, Vec::new()))
         }
         BrokerOrder::Withdraw => {
@@ -119,11 +121,14 @@ fn listen(
     addrs: &[ListenAddr],
     ours: &[ListenAddr],
     knowledge: &Knowledge<'_>,
-    pending: &mut Unpublished,
+    names: &mut ConfiguredNames,
 ) -> io::Result<(BrokerAnswer, Vec<OwnedFd>)> {
     let Knowledge { options, balancing, .. } = knowledge;
-    let (bound, names) = bind_all(addrs, &options.cpus, balancing, ours).map_err(io::Error::other)?;
-    *pending = names;
+    // The server may be captured, and then name another server's socket.
+    let ours: Vec<_> = ours.iter().copied().filter(|addr| names.has_bound(addr)).collect();
+    let (bound, pending) = bind_all(addrs, &options.cpus, balancing, &ours).map_err(io::Error::other)?;
+    names.pending = pending;
+    names.tcp.extend(bound.iter().filter_map(|listening| listening.addr.tcp()));
     let (mut all, mut descriptors) = (Vec::new(), Vec::new());
     for listening in bound {
         let count = listening.sockets.len();
@@ -148,6 +153,8 @@ struct ConfiguredNames {
     listen: Vec<ListenAddr>,
     /// Unix sockets, as bound, whose files the server may have removed.
     sockets: Vec<UnixAddr>,
+    /// TCP addresses, as bound, on which the server listens or has listened.
+    tcp: HashSet<SocketAddr>,
     /// The unix sockets of the last order to listen, which have no paths yet.
     pending: Unpublished,
     /// The names that the start published, until the server serves.
@@ -167,7 +174,22 @@ impl ConfiguredNames {
         let sockets = knowledge.sockets.clone();
         let (logs, listen) = (ConfiguredLogs::of(options), options.listen.clone());
         let (pending, published) = (Unpublished::default(), knowledge.take_published());
-        Self { logs, listen, sockets, pending, published }
+        let tcp = knowledge.listening.iter().filter_map(ListenAddr::tcp).collect();
+        Self { logs, listen, sockets, tcp, pending, published }
+    }
+
+    /// Whether this server or this broker has bound the address.
+    fn has_bound(&self, addr: &ListenAddr) -> bool {
+        match addr {
+            ListenAddr::Tcp(addr) => self.tcp.contains(addr),
+            ListenAddr::Unix(addr) => self.sockets.contains(addr),
+        }
+    }
+
+    /// New sockets have their paths, in place of former sockets.
+    fn note_published(&mut self, new: Vec<UnixAddr>) {
+        self.sockets.retain(|former| new.iter().all(|new| new.path() != former.path()));
+        self.sockets.extend(new);
     }
 
     /// Checks whether a log or address is named. If not, reads the file again and repeats the
