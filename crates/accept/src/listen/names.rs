@@ -7,12 +7,13 @@
 
 use super::{
     ListenError, refused_unix,
-    unix::{Refusal, SeenFile, change_mode, file_named, remove},
+    unix::{Refusal, SeenFile, change_mode, file_named, try_remove},
 };
 use rustix::io::Errno;
-use std::io;
+use std::{io, path::Path};
 use vermeil_address::{SocketFile, UnixAddr};
 use vermeil_io::output::NameInFolder;
+use vermeil_log::operator_log::log_line;
 
 /// A socket that listens under a temporary name.
 #[derive(Debug)]
@@ -125,25 +126,41 @@ impl PendingName {
         if file_named(name) != Some(self.file) {
             return;
         }
-        // If this fails, the path leads to a socket without a listener, which the next start
-        // replaces.
-        let _ = match file_named(temporary) {
+        let undone = match file_named(temporary) {
             Some(_) => temporary.exchange(name),
             None => name.remove(),
         };
+        if let Err(error) = undone {
+            say_stale(name.path(), &error);
+        }
     }
 }
 
 impl PendingMode {
     fn undo(&self) {
-        // Fails if another process has replaced the file, or if this process has dropped its
-        // rights.
-        let _ = change_mode(self.addr, self.former, self.file);
+        let Err(Refusal::Io(error)) = change_mode(self.addr, self.former, self.file) else { return };
+        // Another process may have replaced or removed the file, and then the mode is not ours.
+        if !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::NotFound) {
+            let (path, former) = (self.addr.path().display(), self.former);
+            log_line(format_args!(
+                "cannot give {path} its former mode again: {error}; run chmod {former:04o} {path}"
+            ));
+        }
     }
 }
 
+/// Logs that a path leads to a socket without a listener. This happens when the process has dropped
+/// its rights over the folder.
+fn say_stale(path: &Path, error: &io::Error) {
+    let path = path.display();
+    log_line(format_args!(
+        "cannot undo the change of {path}: {error}; remove {path}, or start the server again, which replaces the file"
+    ));
+}
+
 /// Names and modes that were published by a server that does not serve yet. Dropping this value
-/// removes the new sockets' files and restores the modes, because no process listens there.
+/// removes the new sockets' files and restores the modes, because no process listens there. If the
+/// process has dropped its rights over a folder or file, a line names the path and the cure.
 #[must_use = "a dropped name is removed"]
 #[derive(Debug, Default)]
 pub struct Published {
@@ -162,7 +179,14 @@ impl Published {
 impl Drop for Published {
     fn drop(&mut self) {
         self.modes.iter().rev().for_each(PendingMode::undo);
-        self.sockets.iter().copied().for_each(remove);
+        for addr in &self.sockets {
+            // A folder that is gone has no file to remove.
+            if let Err(error) = try_remove(*addr)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                say_stale(addr.path(), &error);
+            }
+        }
     }
 }
 
@@ -186,7 +210,6 @@ mod tests {
             fs::{MetadataExt as _, PermissionsExt as _},
             net::{UnixListener, UnixStream},
         },
-        path::Path,
     };
     use vermeil_address::ListenAddr;
     use vermeil_settings::Balance;

@@ -191,11 +191,17 @@ pub(super) fn renew(addr: UnixAddr, bound: UnixAddr, names: &mut Unpublished) ->
 
 /// Removes the file of a socket, unless another file has the path by now.
 pub fn remove(bound: UnixAddr) {
-    let Ok(name) = NameInFolder::find(bound.path()) else { return };
+    // If this fails, the next start replaces the file.
+    let _ = try_remove(bound);
+}
+
+/// As [`remove`], with the error of the system.
+pub(super) fn try_remove(bound: UnixAddr) -> io::Result<()> {
+    let name = NameInFolder::find(bound.path())?;
     if bound.file().is_some() && file_named(&name) == bound.file() {
-        // If this fails, the next start replaces the file.
-        let _ = name.remove();
+        name.remove()?;
     }
+    Ok(())
 }
 
 /// The reason why no socket can be made at this path: the path holds a file that is not a socket.

@@ -94,7 +94,7 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let control = BoundControl::at(&options.control, &mut inherited).map_err(OpenError::from)?;
     privileges::prepare(&options).map_err(OpenError::OwnLog)?;
     // As late as possible, but before this process drops its rights over the folders. A failed
-    // start removes the names.
+    // start removes the names. Without the rights it logs the paths and the cure instead.
     let published = names.publish().map_err(OpenError::from)?;
     // If programs run as other users, the superuser starts the instance, and the instance drops its
     // privileges itself.
