@@ -14,8 +14,8 @@ pub enum SocketKeeper {
     Manager,
 }
 
-/// One address, and a socket on it for each core. More sockets if they come from a server that had
-/// more cores.
+/// One address, and a socket on it for each core. More sockets if the sockets come from a server
+/// that had more cores.
 #[derive(Debug)]
 pub struct Listening {
     /// The address as configured.

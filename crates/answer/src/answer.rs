@@ -23,7 +23,7 @@ use vermeil_gateway::{encoded, programs::GatewayRequest};
 
 use crate::{
     https,
-    pages::{RETRY_AFTER, finish, page},
+    pages::{RETRY_AFTER, finish, moved, page},
 };
 use bytes::Bytes;
 use std::{io::ErrorKind, sync::Arc};
@@ -534,15 +534,6 @@ pub fn redirect(
     }
     line.extend_from_slice(b"\r\n");
     error(local, moved(request.method), &line, head, out)
-}
-
-/// The status of a redirect to another address of the same resource. Clients repeat a request with
-/// content as GET after 301, and send the content again after 308 (RFC 9110, section 15.4.9).
-pub(crate) fn moved(method: Method) -> Status {
-    match method {
-        Method::Get | Method::Head => Status::MovedPermanently,
-        _ => Status::PermanentRedirect,
-    }
 }
 
 /// Answers with the page of `status`, with more field lines.

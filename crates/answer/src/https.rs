@@ -2,7 +2,7 @@
 //!
 //! Leaves out TLS itself (`crates/tls`). Tested through the binary (`crates/e2e/tests/e2e/tls.rs`).
 
-use crate::{answer, pages::page};
+use crate::pages::{moved, page};
 use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};
 use vermeil_http::{Request, Status, gateway::ClientScheme, path};
 use vermeil_routing::hosts::{HostId, Hosts, without_port};
@@ -41,7 +41,7 @@ pub(crate) fn redirect(
         line.extend_from_slice(&path::escaped(query));
     }
     line.extend_from_slice(b"\r\n");
-    Some(page(local, answer::moved(request.method), &line, head, out))
+    Some(page(local, moved(request.method), &line, head, out))
 }
 
 /// Whether the decoded path is one where issuers look. A path with dot segments may begin like that

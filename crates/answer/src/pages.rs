@@ -4,7 +4,7 @@ use vermeil::now_ms;
 use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::SERVER;
 use vermeil_http::{
-    Rejection, Status,
+    Method, Rejection, Status,
     response::{ErrorPage, HeadWriter},
 };
 use vermeil_routing::hosts::AnswerRulesId;
@@ -27,6 +27,15 @@ pub fn page(
     out: &mut Vec<u8>,
 ) -> Sent {
     detailed_page(local, status, "", lines, head, out)
+}
+
+/// The status of a redirect to another address of the same resource. Clients repeat a request with
+/// content as GET after 301, and send the content again after 308 (RFC 9110, section 15.4.9).
+pub(crate) fn moved(method: Method) -> Status {
+    match method {
+        Method::Get | Method::Head => Status::MovedPermanently,
+        _ => Status::PermanentRedirect,
+    }
 }
 
 /// Refuses input that is no request.

@@ -106,7 +106,7 @@ impl CompressionBench<'_> {
         has_program && (server == PeerServer::Vermeil || case.is_for_nginx())
     }
 
-    /// One start of one server, and a run of one case.
+    /// A start of a server, and a run of a case.
     fn sample(&self, server: PeerServer, case: &CompressionCase, points: &mut Points) -> BenchResult<()> {
         self.stop.check()?;
         let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);

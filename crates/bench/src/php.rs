@@ -291,7 +291,7 @@ impl PhpBench<'_> {
         }
     }
 
-    /// One start of one server, and a run of one script.
+    /// A start of a server, and a run of a script.
     fn sample(&self, server: PhpServer, case: &PhpCase, points: &mut Points) -> BenchResult<()> {
         self.stop.check()?;
         let PhpCase { name, connections, .. } = *case;

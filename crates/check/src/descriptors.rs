@@ -26,7 +26,7 @@ pub fn raise_descriptor_limit() {
 /// cores and one listener, 54 with two cores and three listeners, 9 more with programs.
 const OF_A_START: usize = 12;
 
-/// Descriptors with which a core starts: its driver, its timers and its queues.
+/// Descriptors with which a core starts: driver, timers and queues.
 const OF_A_CORE: usize = 15;
 
 /// Descriptors of a core for each listening address, with the duplicates for a takeover.

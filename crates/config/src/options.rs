@@ -1,4 +1,4 @@
-//! The options of `vermeil serve`: every setting with its unit, its default and its bound.
+//! The options of `vermeil serve`: every setting with unit, default and bound.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use vermeil::IoChoice;

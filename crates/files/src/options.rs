@@ -1,4 +1,4 @@
-//! Options of sites and of the cache: every option with its unit, its default and its bound.
+//! Options of sites and of the cache: every option with unit, default and bound.
 //!
 //! Also the error for a folder that cannot be served. This file reads defaults that depend on the
 //! machine from the machine, once.

@@ -1,4 +1,4 @@
-//! A representation of a file: its validators, its ready-made heads, its bytes.
+//! A representation of a file: validators, ready-made heads, bytes.
 //!
 //! The look-up makes the representation once, so that sending only copies. Byte-exact examples in
 //! `tests/heads.rs`.
@@ -308,7 +308,7 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// The tag of a content, from its inode (a replacement may keep the times), its size and its time
+/// The tag of a content, from the inode (a replacement may keep the times), the size and the time
 /// of change. The kernel sets the time of change with every write and with every change of the time
 /// of modification. No program can choose the time of change. In contrast, deployment tools set the
 /// time of modification, and a later file of the same size and time may reuse an inode. Where the

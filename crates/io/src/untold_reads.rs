@@ -155,10 +155,10 @@ impl WithoutNowait {
         KNOWN[usize::from(self.0)].device.load(Ordering::Relaxed) == device
     }
 
-    /// Checks that a file system without a disk is still the same one, by a `file` that is probably
-    /// on it. The number of an unmounted file system may belong to another one, whose reads are not
-    /// timed until this check, which takes place at most once in [`CONFIRMED_MS`] of the clock
-    /// `now_ms`.
+    /// Checks that a file system without a disk is still the same, by a `file` that is probably on
+    /// it. The number of an unmounted file system may belong to another file system. The reads of
+    /// that file system are not timed until this check, which takes place at most once a second of
+    /// the clock `now_ms`.
     pub fn confirm(self, file: BorrowedFd<'_>, now_ms: u64) {
         let system = &KNOWN[usize::from(self.0)];
         if !self.is_without_disk() {

@@ -1,4 +1,4 @@
-//! The access log as a whole: its start, its thread and its end.
+//! The access log as a whole: start, thread and end.
 //!
 //! Times are arguments, except on the log thread. Tested in `access_log/tests.rs` against files,
 //! FIFOs and `/dev/full`.

@@ -27,7 +27,7 @@ const FALSE_MAX: f64 = 0.05;
 /// A gain below this is not listed: no cure of it could be told from noise.
 const GAIN_MIN: f64 = 0.005;
 
-/// One run of a configuration: its cost by function and the work it did.
+/// One run of a configuration: the cost by function and the work.
 #[derive(Clone, Debug)]
 pub struct CostedRun {
     /// Own cost of each function, in nanoseconds or cycles.

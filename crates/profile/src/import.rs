@@ -104,7 +104,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|found| identity(other) == Some(found))
 }
 
-/// A recording that is made from events of another file. A recording begins with the time of its
+/// A recording that is made from events of another file. A recording begins with the time of the
 /// first event. perf first writes the processes that already run, without a time, so these events
 /// wait for the first event with a time.
 struct ImportedRecording<'p> {

@@ -362,7 +362,8 @@ impl RecordedProcess {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid) {
-            // It may have ended meanwhile; its number is not used again before it is waited for.
+            // The process may have ended meanwhile; the number is not used again before the wait
+            // for the process.
             let _gone = kill_process(pid, signal);
         }
     }

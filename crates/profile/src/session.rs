@@ -157,7 +157,7 @@ impl Session {
                 }
                 self.processes.fork(pid, parent);
             }
-            // A process stays known, because its threads may outlive its first one.
+            // A process stays known, because threads may outlive the first thread.
             EventKind::Exit { pid, tid } => {
                 if self.processes.contains(pid) {
                     self.waits.iter_mut().for_each(|waits| waits.ends(tid));

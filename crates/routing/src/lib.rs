@@ -1,4 +1,4 @@
-//! From a request to its host, its route and its permission.
+//! From a request to host, route and permission.
 //!
 //! [`hosts`] is the table of hosts with their folders, routes and rules. [`access`] has the parts
 //! of access control: users, checks of passwords, rates. [`clients`] counts the connections of a

@@ -55,7 +55,8 @@ const IN_BACKGROUND: u8 = 0b100;
 /// The color was made for the background.
 const ALWAYS_IN_BACKGROUND: u8 = 0b1000;
 
-/// Whether the color of a task stays on its core for now, although its affinity lets it move.
+/// Whether the color of a task stays on the core for now, although the affinity lets the color
+/// move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Staying {

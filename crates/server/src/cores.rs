@@ -120,7 +120,7 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
     Ok(all.collect())
 }
 
-/// Gives each core its sockets, its part of the cache and its end of the log.
+/// Gives each core sockets, a part of the cache and an end of the log.
 pub(crate) fn open(
     handle: &Handle,
     server: &Arc<Server>,

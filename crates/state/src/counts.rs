@@ -25,9 +25,9 @@ const STATUSES: usize = 500;
 /// 300 KB.
 const HOSTS_COUNTED_MAX: usize = 4096;
 
-/// At the bound, one in so many requests for hosts that are not counted one by one adds its host;
-/// the other requests count with [`OTHERS`]. A busy host is soon counted again, and a crowd of
-/// quiet hosts does not pay for names and sorting.
+/// At the bound, every 16th request for another host adds that host to the counted hosts; the other
+/// requests count with [`OTHERS`]. A busy host is soon counted again, and a crowd of quiet hosts
+/// does not pay for names and sorting.
 const ADMITTED_PART: u32 = 16;
 
 /// The name of a host that has no name, and answers requests for unknown names.

@@ -1,4 +1,4 @@
-//! A MariaDB of the test's own: its folder, its socket and its process; no port.
+//! A MariaDB of the test's own: folder, socket and process; no port.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

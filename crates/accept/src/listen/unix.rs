@@ -99,7 +99,7 @@ fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SeenFile>) -> io::Resul
         Ok(file)
     };
     let file = listens().inspect_err(|_: &io::Error| drop(temporary.remove()))?;
-    // The file keeps its identity when it gets its path.
+    // The rename to the path keeps the identity of the file.
     Ok((socket, PendingName { addr: addr.bound_as(file), temporary, name, file, seen }))
 }
 

@@ -197,7 +197,7 @@ fn check_path(
 }
 
 /// Whether the request was already counted for the rate `limit`, under other rules of the host that
-/// have the same rate. The rules of a route have the rate of their host unless they set their own.
+/// have the same rate. The rules of a route without a rate have the rate of the host.
 fn has_passed_rate(hosts: &Hosts, host: HostId, passed: PassedChecks, limit: &RateLimit) -> bool {
     let rules = hosts.host(host).rules;
     let mut counted = passed.rules_with_rate().filter_map(|rule| rules.guard(rule)?.rate.as_ref());

@@ -1,4 +1,4 @@
-//! One run of one program on one variant, in a separate process, because then no run inherits
+//! A run of a program on a variant, in a separate process, because then no run inherits
 //! another run's heap, threads or caches, and a hanging run can be killed.
 //!
 //! The parent passes everything on the command line; the child prints its [`ChildSample`] as one

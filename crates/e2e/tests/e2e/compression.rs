@@ -209,7 +209,7 @@ fn types_sizes_and_rules_leave_files_alone(io: Io) {
         assert_eq!((answer.status, answer.get("content-encoding")), (200, coding), "{target}");
         assert_eq!(varies(&answer), coding.is_some(), "{target}");
     }
-    // Content that does not become shorter goes as it is, and its tag is its own.
+    // Content that does not become shorter is sent as is, with the tag of the file.
     let random = client.get_with("/random.txt", &[&accept("gzip")]);
     assert!(random.body == noise(9, 5_000) && random.get("content-encoding").is_none() && varies(&random));
     let known = format!("If-None-Match: {}", random.field("etag"));

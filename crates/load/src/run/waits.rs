@@ -1,6 +1,6 @@
 //! The users that wait for an answer, and the start of each wait.
 //!
-//! A missing answer is in no histogram. Each user waits for its answer before it asks again, so a
+//! A missing answer is in no histogram. Each user waits for an answer before the next request, so a
 //! server that never answers some users would look better than a server that is slow for all users.
 //! Therefore a run reports the oldest wait at the end of the window (`verdict`). Pages that are
 //! under way for longer than the limit of good or tolerable pages count as not good or not

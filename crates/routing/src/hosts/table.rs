@@ -4,6 +4,7 @@
 //! wildcards. A hundred thousand hosts take some 10 MB. Names and folders share a single buffer,
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
+mod certificates;
 mod logs;
 
 use super::{
@@ -457,8 +458,8 @@ impl Hosts {
     }
 
     /// A number under which the rates and the requests in progress of a host are counted. The
-    /// number stays the same when a reload changes the order of the hosts, because it follows from
-    /// the host's first name, or from the listeners of a host without a name.
+    /// number follows from the host's first name, or from the listeners of a host without a name.
+    /// So the number stays the same when a reload changes the order of the hosts.
     pub fn lasting_number(&self, id: HostId) -> u64 {
         let record = &self.hosts[id.index()];
         let name = record.name.map(|name| (self.bytes(name), record.is_wildcard));
@@ -504,40 +505,6 @@ impl Hosts {
     /// The treatment of unknown names.
     pub fn unknown(&self) -> Unknown {
         self.unknown
-    }
-
-    /// The certificates for a client that asks for `name` (SNI) at the listener `at`. A host
-    /// without a certificate has the certificates of the default host.
-    pub fn certificates(&self, name: Option<&[u8]>, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
-        self.certificates_of(self.find_at(name, at)?, at)
-    }
-
-    /// The certificates for clients of `host` at the listener `at`. A host without a certificate
-    /// has those of the default host there, also where requests for unknown names are refused.
-    pub fn certificates_of(&self, host: HostId, at: Option<ListenAddr>) -> Option<&Arc<HostTls>> {
-        let of_host = |host: HostId| self.secure.certificates.get(&host);
-        of_host(host).or_else(|| of_host(self.nameless_at(at)?))
-    }
-
-    /// Whether a host asks clients for certificates.
-    #[inline]
-    pub fn ask_for_certificates(&self) -> bool {
-        self.secure.ask_clients
-    }
-
-    /// Whether clients of `host` need a certificate.
-    pub fn requires_certificate(&self, host: HostId) -> bool {
-        self.secure.certificates.get(&host).is_some_and(|host| host.requires_client)
-    }
-
-    /// The hosts with certificates.
-    pub fn all_certificates(&self) -> impl ExactSizeIterator<Item = (HostId, &Arc<HostTls>)> {
-        self.secure.certificates.iter().map(|(host, certificates)| (*host, certificates))
-    }
-
-    /// The port of HTTPS in addresses; `None` for the port that goes without saying.
-    pub fn https_port(&self) -> Option<u16> {
-        Some(self.secure.port).filter(|port| *port != HTTPS_PORT)
     }
 
     /// All hosts, in the order of adding.

@@ -98,7 +98,7 @@ fn task_that_gave_a_movable_wait_up_stays() {
     runtime.shutdown(PATIENCE);
 }
 
-/// A task that waits on `core`, in a movable wait or not, until it is woken; its waker and its end.
+/// A task that waits on `core`, in a movable wait or not, until the wake-up; the waker and the end.
 fn waiting_task(runtime: &Runtime, core: CoreIndex, may_move: bool) -> (Waker, crate::Task<CoreIndex>) {
     let (to, waker) = std::sync::mpsc::channel();
     let task = runtime.handle().spawn_staying(core, async move {

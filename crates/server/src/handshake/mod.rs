@@ -1,4 +1,4 @@
-//! One connection from its socket to its first request: the handshake.
+//! A connection from the socket to the first request: the handshake.
 //!
 //! ```text
 //! first bytes ─▶ greeting ─▶ certificates ─▶ answer (any core) ─▶ rest ─▶ requests

@@ -1,4 +1,4 @@
-//! The run time of a handler: its cycles, its instructions, and the objects that it touches.
+//! The run time of a handler: cycles, instructions, and the objects that the handler touches.
 //!
 //! Owns the random draws that make runs differ, and the choice of an object's instance. The memory
 //! system says how long a touch takes.

@@ -1,4 +1,4 @@
-//! The floor with epoll: one receive and one send per request, plus a share of one wait.
+//! The floor with epoll: a receive and a send per request, plus a share of a wait.
 //!
 //! One thread, edge-triggered: each connection is registered once, for both directions. One receive
 //! per event is enough, because the next request comes only after the response. The response's

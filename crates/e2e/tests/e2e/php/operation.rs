@@ -151,7 +151,7 @@ fn a_full_queue_refuses(io: Io) {
     let Some(server) = serve(io, &site, &["--php-children", "1", "--php-queue", "1"]) else { return };
     let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.ask("GET", "/wait.php", &[]));
-    // One request is served, one waits, and one is refused, in any order.
+    // A request is served, another waits, and a third is refused, in any order.
     let refused = until("one is refused", || clients.iter().position(TestClient::is_readable));
     let response = clients.remove(refused).read(ExpectedContent::Follows);
     assert_eq!((response.status, response.field("retry-after")), (503, "1"));
