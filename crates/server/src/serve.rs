@@ -239,8 +239,8 @@ impl ConfinedServer {
         let keys = KeyReader::start(options).map_err(ServeError::Broker)?;
         privileges::prepare(options).map_err(OpenError::OwnLog)?;
         let room = ProgramSetup::make_room(options)?;
-        // As late as possible, but before the server drops the rights over the folders. A start that
-        // fails after that cannot always undo this step, and then logs the path and the cure.
+        // As late as possible, but before the server drops the rights over the folders. A start
+        // that fails after that cannot always undo this step, and then logs the path and the cure.
         let published = Mutex::new(std::mem::take(names).publish().map_err(OpenError::from)?);
         privileges::give_up(options, When::BeforePrograms).map_err(OpenError::from)?;
         // This step forks, which only a process without other threads may do. The threads of

@@ -159,11 +159,11 @@ fn hold(name: &NameInFolder) -> Result<(OwnedFd, Stat), Errno> {
 /// meanwhile, because another user of the folder could put a link in its place.
 fn set_mode(name: &NameInFolder, mode: u32, expected: Option<SocketFile>) -> io::Result<SocketFile> {
     let (file, found) = hold(name)?;
-    if !is_socket(&found) {
-        return Err(Errno::NOTSOCK.into());
-    }
     if expected.is_some_and(|expected| expected != identity(&found)) {
         return Err(io::ErrorKind::AddrInUse.into());
+    }
+    if !is_socket(&found) {
+        return Err(Errno::NOTSOCK.into());
     }
     fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))?;
     Ok(identity(&found))

@@ -481,18 +481,23 @@ fn leaving_server_serves_unix_clients(io: Io) {
     let site = TestSite::new();
     let path = site.outside("v.sock");
     for instances in ["instances = \"one\"\n", "instances = 2\n"] {
-        for leave in ["10s", "1h"] {
+        let start = |leave: &str| {
             let timeouts = format!("[timeouts]\nleave = \"{leave}\"\n");
             let text = format!("{instances}{timeouts}{}{HOST}", listener("v.sock", ""));
             let server = TestServer::of_file(&site.configure(io, &text));
             server.signal(Signal::TERM);
             server.says("no longer ready; draining in ");
-            for _ in 0..20 {
-                assert!(get(&path, "/").contains("home"));
-            }
-            server.signal(Signal::TERM);
-            assert!(server.wait().is_some());
-            assert!(!path.exists());
+            server
+        };
+        let server = start("1h");
+        for _ in 0..20 {
+            assert!(get(&path, "/").contains("home"));
         }
+        server.signal(Signal::TERM);
+        assert!(server.wait().is_some());
+        assert!(!path.exists());
+        // The time passes without a further signal.
+        assert_eq!(start("300ms").wait(), Some(0));
+        assert!(!path.exists());
     }
 }

@@ -19,9 +19,10 @@ use vermeil_ops::{messages::Messages, status::InstanceStatus};
 use vermeil_tls::TicketSecret;
 use vermeil_topology::Instance;
 
-/// Bytes of an answer in a memory file: the status of thirty thousand pools. The supervisor holds
-/// the answers of all instances, and an instance may be under an attacker's control.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of an answer in a memory file: the status of seven thousand PHP pools, at about 2 KB each.
+/// The supervisor holds the answers of all instances, and an instance may be under an attacker's
+/// control.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Longest reason of a refusal, in bytes; the rest is cut.
 const REASON_BYTES_MAX: usize = 64 << 10;
@@ -117,22 +118,25 @@ impl InstanceAnswer {
     }
 }
 
-/// Cuts long lines, and replaces the lines beyond the bounds with a line that counts them.
-pub(crate) fn cut_lines(mut lines: Vec<String>) -> Vec<String> {
+/// Cuts long lines, and replaces the lines beyond the bounds with a line that counts them. Lines
+/// that were cut are within the bounds.
+fn cut_lines(mut lines: Vec<String>) -> Vec<String> {
     let (count_max, bytes_max) = LINES_MAX;
-    let (all, mut bytes, mut count) = (lines.len(), 0, 0);
-    for line in lines.iter_mut().take(count_max) {
+    for line in &mut lines {
         line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
-        bytes += line.len();
-        if bytes > bytes_max {
-            break;
-        }
-        count += 1;
     }
-    lines.truncate(count);
-    if count < all {
-        lines.push(format!("{} further lines are left out", all - count));
+    let bytes = |lines: &[String]| lines.iter().map(String::len).sum::<usize>();
+    if lines.len() <= count_max && bytes(&lines) <= bytes_max {
+        return lines;
     }
+    // Room for the last line.
+    let bytes_max = bytes_max - LINE_BYTES_MAX;
+    let all = lines.len();
+    lines.truncate(count_max - 1);
+    while bytes(&lines) > bytes_max {
+        lines.pop();
+    }
+    lines.push(format!("{} further lines are left out", all - lines.len()));
     lines
 }
 
@@ -303,8 +307,12 @@ mod tests {
         };
         assert_eq!(why.len(), REASON_BYTES_MAX);
         let lines = cut_lines(vec!["x".repeat(1 << 20); 70]);
-        assert_eq!((lines.len(), lines[63].len()), (65, LINE_BYTES_MAX));
-        assert_eq!(lines[64], "6 further lines are left out");
+        assert_eq!((lines.len(), lines[62].len()), (64, LINE_BYTES_MAX));
+        assert_eq!(lines[63], "7 further lines are left out");
+        assert_eq!(cut_lines(lines.clone()), lines, "the supervisor cuts again");
+        let lines = cut_lines(vec!["x".to_owned(); 5000]);
+        assert_eq!((lines.len(), &*lines[999]), (1000, "4001 further lines are left out"));
+        assert_eq!(cut_lines(lines.clone()), lines);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::instance_handle::{InstanceHandle, StartFailure};
 use crate::instance::{
-    ipc::{Assignment, InstanceAnswer, InstanceCommand, cut_lines, text_to_descriptor},
+    ipc::{Assignment, InstanceAnswer, InstanceCommand, text_to_descriptor},
     place::take_place,
 };
 use rustix::process::Signal;
@@ -554,7 +554,7 @@ impl Supervisor {
                 _ => said.push(format!("instance {} did not answer", member.number)),
             }
         }
-        cut_lines(said)
+        said
     }
 
     /// Clones of the sockets for the process that takes over.
