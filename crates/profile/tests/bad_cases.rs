@@ -90,7 +90,8 @@ fn many_threads_are_recorded() {
     assert_eq!(profile.cut, None);
     let lost = profile.lost > 0;
     assert_eq!(text(&profile).contains("DOUBTFUL"), lost || profile.throttled > 0, "{}", text(&profile));
-    // Most of the time goes to the starts of threads, so the list of the text may lack the function.
+    // Most of the time goes to the starts of threads, so the list of the text may lack the
+    // function.
     let has_work = profile.functions.iter().any(|function| function.name.contains("useful_work"));
     assert!(has_work, "{}", text(&profile));
     let seen: std::collections::HashSet<i32> = profile.samples.iter().map(|sample| sample.tid).collect();
