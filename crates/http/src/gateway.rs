@@ -23,6 +23,7 @@ pub use body::{Body, BodyFraming};
 pub use fault::BadHead;
 pub use head::{
     HEAD_BYTES, HEAD_FIELDS, HeadLimits, HeadReader, ProgramAnswer, ResponseHead, field_lines, field_name,
+    has_parts,
 };
 pub use oddity::Oddity;
 pub use variables::{ClientLink, ClientScheme, Invocation, ProxiedClient, ProxiedEnds, ScriptPaths};

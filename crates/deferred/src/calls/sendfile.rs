@@ -17,7 +17,7 @@ use vermeil_files::EntryOutcome;
 use vermeil_gateway::{Named, SendRefusal, SendSites};
 use vermeil_http::{
     Framing, Method, Request, Status,
-    gateway::{ResponseHead, field_lines, field_name},
+    gateway::{ResponseHead, field_lines, field_name, has_parts},
 };
 use vermeil_settings::gateway::SendRoot;
 use vermeil_state::core_context;
@@ -112,11 +112,9 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
     }
     // With several ranges the type is that of the multipart body. A 304 answer has no type.
     let names_type = |line: &&[u8]| field_name(line).eq_ignore_ascii_case(b"content-type");
-    let is_framed = field_lines(head)
-        .any(|line| line.to_ascii_lowercase().starts_with(b"content-type: multipart/byteranges"));
     let program_type = field_lines(lines)
         .find(names_type)
-        .filter(|_| !is_framed && field_lines(head).any(|l| names_type(&l)));
+        .filter(|_| !has_parts(head) && field_lines(head).any(|l| names_type(&l)));
     for line in field_lines(head) {
         out.extend_from_slice(program_type.filter(|_| names_type(&line)).unwrap_or(line));
     }

@@ -11,7 +11,7 @@ use vermeil_exchange::AnswerHead;
 use vermeil_files::forbids_transformation;
 use vermeil_http::{
     Request,
-    gateway::ResponseHead,
+    gateway::{ResponseHead, field_lines},
     negotiate::{self, Choice},
 };
 use vermeil_routing::hosts::{CompressionRules, CoreHosts};
@@ -71,7 +71,7 @@ impl AllowedCoding {
     /// Whether the fields of an answer allow compression.
     fn includes(&self, head: &ResponseHead) -> bool {
         let mut includes = false;
-        for line in lines(head) {
+        for line in field_lines(&head.lines) {
             let (name, value) = field(line);
             if name.eq_ignore_ascii_case(b"content-type") {
                 includes = std::str::from_utf8(value).is_ok_and(|value| self.rules.include(value));
@@ -90,10 +90,6 @@ impl AllowedCoding {
 const FORBIDDING: [&[u8]; 6] =
     [b"content-encoding", b"content-range", b"content-md5", b"content-digest", b"digest", b"repr-digest"];
 
-fn lines(head: &ResponseHead) -> impl Iterator<Item = &[u8]> {
-    head.lines.split_inclusive(|&byte| byte == b'\n')
-}
-
 /// Name and value of a line.
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
     let colon = memchr::memchr(b':', line).unwrap_or(line.len());
@@ -111,7 +107,7 @@ pub(super) fn say_varying(head: &mut ResponseHead) {
         let (name, value) = field(line);
         name.eq_ignore_ascii_case(b"vary") && (value == b"*" || contains(value, b"accept-encoding"))
     };
-    if !lines(head).any(says) {
+    if !field_lines(&head.lines).any(says) {
         head.lines.extend_from_slice(b"Vary: Accept-Encoding\r\n");
     }
 }
@@ -119,7 +115,7 @@ pub(super) fn say_varying(head: &mut ResponseHead) {
 /// Makes the tag of a 304 weak, as [`say_coded`] made the tag of the answer that the client has.
 pub(super) fn weaken_tag(head: &mut ResponseHead) {
     let mut made = Vec::with_capacity(head.lines.len() + 2);
-    lines(head).for_each(|line| push_weakened(line, &mut made));
+    field_lines(&head.lines).for_each(|line| push_weakened(line, &mut made));
     head.lines = made;
 }
 
@@ -139,7 +135,7 @@ fn push_weakened(line: &[u8], made: &mut Vec<u8>) {
 /// the content without a coding. Ranges of the program are ranges without a coding.
 pub(super) fn say_coded(head: &mut ResponseHead, coding: Choice) {
     let mut made = Vec::with_capacity(head.lines.len() + 64);
-    for line in lines(head) {
+    for line in field_lines(&head.lines) {
         if !field(line).0.eq_ignore_ascii_case(b"accept-ranges") {
             push_weakened(line, &mut made);
         }

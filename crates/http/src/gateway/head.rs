@@ -75,6 +75,18 @@ pub fn field_name(line: &[u8]) -> &[u8] {
     line.split(|&byte| byte == b':').next().unwrap_or_default()
 }
 
+/// Whether `lines` say that the content has several parts of a file. The type names the text
+/// between the parts (RFC 9110, section 15.3.7.2).
+pub fn has_parts(lines: &[u8]) -> bool {
+    const TYPE: &[u8] = b"multipart/byteranges";
+    field_lines(lines).any(|line| {
+        let name = field_name(line);
+        let value = line.get(name.len() + 1..).unwrap_or_default().trim_ascii();
+        name.eq_ignore_ascii_case(b"content-type")
+            && value.get(..TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
+    })
+}
+
 /// See [`ResponseHead::lines_of_error`].
 const KEPT_WITH_ERRORS: [&[u8]; 6] =
     [b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After", b"Set-Cookie", b"Cache-Control"];

@@ -6,6 +6,7 @@
 //! through the binary (`crates/e2e/tests/e2e/headers.rs`).
 
 use vermeil_files::forbids_transformation;
+use vermeil_http::gateway::{field_lines, field_name, has_parts};
 
 /// Fields that the server needs for the connection, the framing and the content. No rule changes
 /// these fields.
@@ -201,9 +202,8 @@ impl HeaderRules {
     }
 
     fn keep_of(&self, own: &[u8], of: EditedAnswer, out: &mut Vec<u8>) {
-        for line in own.split_inclusive(|&byte| byte == b'\n') {
-            let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-            if !self.replaces(name, of) {
+        for line in field_lines(own) {
+            if !self.replaces(field_name(line), of) {
                 out.extend_from_slice(line);
             }
         }
@@ -261,23 +261,13 @@ impl EditedAnswer {
 }
 
 /// Whether the type of an answer stays as it is, because the content is not the one that the
-/// operator means: a page of the server (from 300), no content, or the parts of a file, whose type
-/// names the text between the parts (RFC 9110, section 15.3.7.2).
+/// operator means: a page of the server (from 300), no content, or the parts of a file.
 fn keeps_type(own: &[u8], status: u16) -> bool {
     match status {
         204 | 300.. => true,
-        206 => own.split(|&byte| byte == b'\n').any(has_parts),
+        206 => has_parts(own),
         _ => false,
     }
-}
-
-/// Whether a field line says that the content has several parts of a file.
-fn has_parts(line: &[u8]) -> bool {
-    const TYPE: &[u8] = b"multipart/byteranges";
-    let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };
-    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-    name.eq_ignore_ascii_case(b"content-type")
-        && value.get(..TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(TYPE))
 }
 
 fn check(name: &str, rule: &HeaderRule) -> Result<(), HeaderRuleError> {
