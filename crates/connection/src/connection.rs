@@ -30,6 +30,7 @@ use vermeil_accept::admission_control::Admission;
 use vermeil_address::Client;
 use vermeil_exchange::{ContentStep, Lost, Visitor};
 use vermeil_http::{Conversation, ConversationEvent, gateway::ClientLink, response::Persistence};
+use vermeil_log::LoggedClient;
 use vermeil_settings::gateway::CONTENT_RATE_MIN;
 use vermeil_state::{
     connections::IdleState,
@@ -73,7 +74,7 @@ pub struct Connection {
 /// What is known of the client of a connection.
 pub struct ClientFacts {
     /// The client in the log. `None` when the log is off.
-    pub logged: Option<Client>,
+    pub logged: Option<LoggedClient>,
     /// Set once an answer may have depended on it.
     pub origin: Option<Box<ClientOrigin>>,
     /// Both ends of the connection, set once a program was told of them, because they cost two
@@ -214,7 +215,10 @@ impl Connection {
         let logged = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
             .flatten()
-            .map(Client::of);
+            .map(|addr| LoggedClient {
+                client: Client::of(addr),
+                default_port: stream.scheme().default_port(),
+            });
         Self {
             stream,
             place,
@@ -350,7 +354,9 @@ impl Connection {
             Err(_) => {
                 // The answer before may still be in flight, and has a time limit of its own.
                 self.sent().await?;
-                Err(Lost::Late)
+                // Between requests the close is orderly: over TLS, an alert says so (RFC 9112,
+                // section 9.8).
+                if between_requests { Ok(ReceiveOutcome::Over(Farewell::Expected)) } else { Err(Lost::Late) }
             }
         }
     }

@@ -17,26 +17,23 @@ pub struct CoreHeadParts {
     /// The load of the server, as a field line of answers. Made once a second, and empty if no
     /// balancer wants it.
     pub load_line: Vec<u8>,
-    /// Distinguishes the boundaries of multipart answers.
-    boundaries: u64,
+    /// Numbers that were given out.
+    numbers: u64,
+    /// Makes the numbers unguessable.
+    secret: RandomState,
 }
 
 impl Default for CoreHeadParts {
     fn default() -> Self {
-        Self {
-            clock: CoreClock::default(),
-            load_line: Vec::new(),
-            boundaries: RandomState::new().hash_one(0),
-        }
+        Self { clock: CoreClock::default(), load_line: Vec::new(), numbers: 0, secret: RandomState::new() }
     }
 }
 
 impl CoreHeadParts {
-    /// 64 bits that clients cannot guess and that differ each time.
+    /// 64 bits that clients cannot guess, also from earlier ones.
     pub fn boundary(&mut self) -> u64 {
-        self.boundaries =
-            self.boundaries.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        self.boundaries
+        self.numbers += 1;
+        self.secret.hash_one(self.numbers)
     }
 }
 

@@ -13,6 +13,6 @@ mod terms;
 pub use core_heads::{CoreClock, CoreHeadParts};
 pub use durations::{DurationCounts, ProgramTimes, nanoseconds};
 pub use terms::{
-    AnswerHead, COPY_BYTES_MAX, ClientCheck, ContentStep, Lost, PassedCheck, PassedChecks, RequestName, Sent,
-    StrictTransport, Visitor,
+    AnswerHead, COPY_BYTES_MAX, ClientCheck, ContentStep, Lost, PassedCheck, PassedChecks, PasswordUse,
+    RequestName, Sent, StrictTransport, Visitor,
 };

@@ -38,12 +38,27 @@ pub struct AnswerHead {
     pub strict: StrictTransport,
     /// The checks of clients that the request has passed.
     pub passed: PassedChecks,
+    /// Whether rules asked for a password.
+    pub password: PasswordUse,
+    /// The number of the configuration that `routes_from` and `passed` are about.
+    pub configuration: u32,
 }
 
-/// The checks of clients that a request has passed, by the number of their rules
-/// in the host. A request meets two rules at most: of its path, and of the file that answers.
+/// Whether rules about clients asked a request for a password.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PasswordUse {
+    /// The name that the client sent, if any, was not checked.
+    #[default]
+    NotAsked,
+    /// A name with a right password was needed.
+    Asked,
+}
+
+/// The checks of clients that a request has passed, by the number of their rules in the host. A
+/// request meets four rules at most: of its path and of the file that answers, each with the rules
+/// of an earlier route after a rewrite. If chained rewrites meet more, the oldest is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PassedChecks([(u32, PassedCheck); 2]);
+pub struct PassedChecks([(u32, PassedCheck); 4]);
 
 /// The checks of one rule that a request has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +75,7 @@ pub enum PassedCheck {
 
 impl PassedChecks {
     /// No check of any rule.
-    pub const NONE: Self = Self([(0, PassedCheck::Nothing); 2]);
+    pub const NONE: Self = Self([(0, PassedCheck::Nothing); 4]);
 
     /// The passed checks of a rule.
     pub fn of(self, rule: u32) -> PassedCheck {
@@ -79,14 +94,15 @@ impl PassedChecks {
 
     /// Notes that the request has passed checks of a rule.
     pub fn note(&mut self, rule: u32, passed: PassedCheck) {
-        let Self([first, second]) = self;
-        if first.0 != rule {
-            std::mem::swap(first, second);
+        let Self(noted) = self;
+        let place = noted.iter().position(|(known, _)| *known == rule);
+        let last = place.unwrap_or(noted.len() - 1);
+        // The newest stands first.
+        noted[..=last].rotate_right(1);
+        if place.is_none() {
+            noted[0] = (rule, PassedCheck::Nothing);
         }
-        if first.0 != rule {
-            *first = (rule, PassedCheck::Nothing);
-        }
-        first.1 = first.1.max(passed);
+        noted[0].1 = noted[0].1.max(passed);
     }
 }
 
@@ -150,6 +166,8 @@ impl AnswerHead {
         routes_from: 0,
         strict: StrictTransport::Unsaid,
         passed: PassedChecks::NONE,
+        password: PasswordUse::NotAsked,
+        configuration: 0,
     };
 
     /// For an answer to `request`. `last` closes the connection behind the answer.
@@ -170,6 +188,8 @@ impl AnswerHead {
             routes_from: 0,
             strict: StrictTransport::Unsaid,
             passed: PassedChecks::NONE,
+            password: PasswordUse::NotAsked,
+            configuration: 0,
         }
     }
 }
@@ -178,6 +198,15 @@ impl AnswerHead {
     /// The question to the routes of the host of `request`.
     pub fn asked<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
         Asked { request: Some(request), peer: self.visitor.peer, first: self.routes_from as usize }
+    }
+
+    /// Forgets the passed checks and routes if the request passed them under another configuration,
+    /// because the numbers of rules and routes mean others now.
+    #[inline]
+    pub fn use_configuration(&mut self, number: u32) {
+        if self.configuration != number {
+            *self = Self { configuration: number, routes_from: 0, passed: PassedChecks::NONE, ..*self };
+        }
     }
 
     /// The same for the answer of a program, which waits for the content and asks for it if need

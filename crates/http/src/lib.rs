@@ -44,7 +44,7 @@ pub use field_lines::FieldLines;
 pub use limits::ConnectionLimits;
 pub use list::ListField;
 pub use rejection::Rejection;
-pub use request::{Framing, Method, ParsedPart, Request, Target, TargetForm, parse};
+pub use request::{Framing, Method, ParsedPart, Request, Target, TargetForm, parse, parse_again};
 pub use scan::is_token;
 pub use status::Status;
 pub use version::Version;

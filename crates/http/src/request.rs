@@ -165,6 +165,18 @@ pub enum Framing {
     Chunked,
 }
 
+/// Parses again a head that was parsed before. Bounds on its length do not hold any more, because
+/// the operator may have lowered them since. `None` if `head` is no head of a request.
+pub fn parse_again(head: &[u8]) -> Option<Request<'_>> {
+    let unbounded = ConnectionLimits {
+        request_line_bytes: usize::MAX,
+        header_count: usize::MAX,
+        header_bytes: usize::MAX,
+        ..ConnectionLimits::default()
+    };
+    head::parse(head, &unbounded).ok().map(|(request, _)| request)
+}
+
 /// Parses the head at the start of `buf`. The parser reads up to the first byte that decides. The
 /// cost is linear in the head, and the parser allocates nothing. After [`ParsedPart::Incomplete`]
 /// the caller calls again with a longer buffer that starts at the same byte.

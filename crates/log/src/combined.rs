@@ -22,8 +22,6 @@ use std::io::Write;
 const CUT_MARK: &[u8] = br"\...";
 /// Stands for a field that was not sent.
 const DASH: KeptField<'_> = KeptField { bytes: b"-", cut: false };
-/// The port of a host without one: the default of http (RFC 9110, section 4.2.1).
-const DEFAULT_PORT: &[u8] = b":80";
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -43,13 +41,13 @@ impl LineWriter {
     }
 
     /// Appends `HOST:PORT ` to `out`. The field has no quotes, so spaces are escaped too.
-    pub(super) fn write_host(out: &mut Vec<u8>, host: Option<KeptField<'_>>) {
+    pub(super) fn write_host(out: &mut Vec<u8>, host: Option<KeptField<'_>>, default_port: u16) {
         let host = host.filter(|host| !host.bytes.is_empty()).unwrap_or(DASH);
         write_word(out, host);
         // The colons of an IPv6 address stand within brackets.
         let behind_address = host.bytes.rsplit(|&byte| byte == b']').next().unwrap_or_default();
         if !behind_address.contains(&b':') {
-            out.extend_from_slice(DEFAULT_PORT);
+            write!(out, ":{default_port}").expect("a vector takes every byte");
         }
         out.push(b' ');
     }
@@ -69,7 +67,7 @@ impl LineWriter {
             self.seconds = seconds;
             self.time = time_text(seconds);
         }
-        write!(out, "{}", record.peer).expect("a vector takes every byte");
+        write!(out, "{}", record.peer.client).expect("a vector takes every byte");
         out.extend_from_slice(b" - ");
         write_word(out, record.user.filter(|user| !user.bytes.is_empty()).unwrap_or(DASH));
         out.extend_from_slice(b" [");

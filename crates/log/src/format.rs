@@ -114,7 +114,7 @@ impl Formatter {
         match &self.format {
             LogFormat::Combined => self.combined.write(out, record),
             LogFormat::VhostCombined => {
-                LineWriter::write_host(out, record.host);
+                LineWriter::write_host(out, record.host, record.peer.default_port);
                 self.combined.write(out, record);
             }
             LogFormat::Json => Self::write_json(out, record),
@@ -125,7 +125,7 @@ impl Formatter {
     fn write_json(out: &mut Vec<u8>, record: &KeptRecord<'_>) {
         let line = JsonLine {
             time: LineWriter::time_rfc3339(record.unix_seconds),
-            client: record.peer,
+            client: record.peer.client,
             host: record.host.map(text),
             user: record.user.map(text),
             request: text(record.request_line),
@@ -191,12 +191,17 @@ fn text(field: KeptField<'_>) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{AnswerTime, LogRecord, decode, encode};
+    use super::super::record::{AnswerTime, LogRecord, LoggedClient, decode, encode};
     use super::*;
 
     fn line(format: LogFormat, host: Option<&[u8]>) -> String {
+        line_at(80, format, host)
+    }
+
+    fn line_at(default_port: u16, format: LogFormat, host: Option<&[u8]>) -> String {
+        let client = std::net::IpAddr::from([192, 0, 2, 1]).into();
         let record = LogRecord {
-            peer: std::net::IpAddr::from([192, 0, 2, 1]).into(),
+            peer: LoggedClient { client, default_port },
             unix_seconds: 971_186_136,
             host,
             request_line: b"GET /\"\xc3\xa9\xff HTTP/1.1",
@@ -229,6 +234,12 @@ mod tests {
         begins(Some(b"[2001:db8::1]:81"), "[2001:db8::1]:81");
         begins(None, "-:80");
         begins(Some(b""), "-:80");
+    }
+
+    #[test]
+    fn host_without_port_has_port_of_scheme() {
+        let line = line_at(443, LogFormat::VhostCombined, Some(b"b.example"));
+        assert!(line.starts_with("b.example:443 192.0.2.1 "), "{line}");
     }
 
     #[test]

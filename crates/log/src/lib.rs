@@ -43,7 +43,7 @@ pub use named::{LogAccess, OwnAccess};
 pub use notices::{FAILURES_MAX, INTERVAL_MS, NoticeKind, Notices};
 pub use options::{HOST_FILES_OPEN_MAX, HostLog, LogOptions};
 pub use record::{
-    AnswerTime, FILE_BYTES_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, REFERER_BYTES_MAX,
+    AnswerTime, FILE_BYTES_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, LogRecord, LoggedClient, REFERER_BYTES_MAX,
     USER_AGENT_BYTES_MAX,
 };
 pub use rotation::{LogFileId, ROTATION_GAP, Rotation, rotate};

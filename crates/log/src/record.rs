@@ -37,7 +37,7 @@ pub(super) const RECORD_BYTES_MAX: usize = HEAD_BYTES
     + REFERER_BYTES_MAX
     + USER_AGENT_BYTES_MAX;
 
-const HEAD_BYTES: usize = 72;
+const HEAD_BYTES: usize = 74;
 /// Stands for the family of a client at a unix socket.
 const UNIX: u8 = 0;
 
@@ -54,8 +54,8 @@ const CUT: u16 = 1 << 15;
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRecord<'a> {
-    /// The peer; an IPv4 address mapped into IPv6 is written as IPv4.
-    pub peer: Client,
+    /// The client of the request.
+    pub peer: LoggedClient,
     /// End of the answer, complete or abandoned: seconds since 1970-01-01 UTC.
     pub unix_seconds: u64,
     /// The host that the client asked for, perhaps with a port, if sent.
@@ -81,6 +81,15 @@ pub struct LogRecord<'a> {
     pub is_aborted: bool,
 }
 
+/// The client of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedClient {
+    /// The client; an IPv4 address mapped into IPv6 is written as IPv4.
+    pub client: Client,
+    /// The port of a `Host` without one: that of the request's scheme.
+    pub default_port: u16,
+}
+
 /// The time of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerTime {
@@ -94,7 +103,7 @@ pub struct AnswerTime {
 impl LogRecord<'_> {
     /// A record of a client that sent nothing.
     pub(super) const EMPTY: Self = Self {
-        peer: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        peer: LoggedClient { client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), default_port: 80 },
         unix_seconds: 0,
         host: None,
         user: None,
@@ -119,7 +128,7 @@ pub(super) struct KeptField<'a> {
 /// A record as the log thread reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptRecord<'a> {
-    pub(super) peer: Client,
+    pub(super) peer: LoggedClient,
     pub(super) unix_seconds: u64,
     pub(super) status: u16,
     pub(super) body_bytes: u64,
@@ -172,7 +181,7 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>, file: Option<&
     let (line, line_len) = keep(record.request_line, LINE_BYTES_MAX);
     let (referer, referer_len) = keep_if_sent(record.referer, REFERER_BYTES_MAX);
     let (agent, agent_len) = keep_if_sent(record.user_agent, USER_AGENT_BYTES_MAX);
-    let (family, address) = match record.peer {
+    let (family, address) = match record.peer.client {
         Client::Unix => (UNIX, [0; 16]),
         Client::Unknown => (UNKNOWN, [0; 16]),
         Client::Ip(addr) => match addr.to_canonical() {
@@ -200,6 +209,7 @@ pub(super) fn encode(batch: &mut Vec<u8>, record: &LogRecord<'_>, file: Option<&
     head[67] = record.is_aborted.into();
     head[68..70].copy_from_slice(&user_len.to_ne_bytes());
     head[70..72].copy_from_slice(&file_len.to_ne_bytes());
+    head[72..74].copy_from_slice(&record.peer.default_port.to_ne_bytes());
     batch.extend_from_slice(&head);
     batch.extend_from_slice(file);
     batch.extend_from_slice(host);
@@ -219,7 +229,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<KeptEntry<'_>> {
     }
     let (head, rest) = batch.split_first_chunk::<HEAD_BYTES>().expect("a batch holds whole records");
     let address: [u8; 16] = part(head, 1);
-    let peer = match head[0] {
+    let client = match head[0] {
         UNIX => Client::Unix,
         UNKNOWN => Client::Unknown,
         4 => Client::Ip(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
@@ -232,7 +242,7 @@ pub(super) fn decode(batch: &[u8]) -> Option<KeptEntry<'_>> {
     let (referer, rest) = take(rest, u16::from_ne_bytes(part(head, 37)));
     let (user_agent, rest) = take(rest, u16::from_ne_bytes(part(head, 39)));
     let record = KeptRecord {
-        peer,
+        peer: LoggedClient { client, default_port: u16::from_ne_bytes(part(head, 72)) },
         unix_seconds: u64::from_ne_bytes(part(head, 17)),
         status: u16::from_ne_bytes(part(head, 33)),
         body_bytes: u64::from_ne_bytes(part(head, 25)),
@@ -279,6 +289,7 @@ mod tests {
         #[test]
         fn encoded_record_decodes_unchanged(
             peer: Option<Option<IpAddr>>,
+            default_port: u16,
             program_ns in proptest::option::of(0..NO_PROGRAM),
             is_aborted: bool,
             unix_seconds: u64,
@@ -291,7 +302,8 @@ mod tests {
             referer in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * REFERER_BYTES_MAX)),
             agent in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..2 * USER_AGENT_BYTES_MAX)),
         ) {
-            let peer = peer.map_or(Client::Unix, |peer| peer.map_or(Client::Unknown, Client::from));
+            let client = peer.map_or(Client::Unix, |peer| peer.map_or(Client::Unknown, Client::from));
+            let peer = LoggedClient { client, default_port };
             let record = LogRecord {
                 peer, unix_seconds, host: host.as_deref(), user: user.as_deref(), request_line: &line, status, body_bytes,
                 referer: referer.as_deref(), user_agent: agent.as_deref(),

@@ -168,7 +168,7 @@ fn write_field(out: &mut Vec<u8>, field: LogField, record: &KeptRecord<'_>) {
         LogField::Time => {
             out.extend_from_slice(LineWriter::time_rfc3339(record.unix_seconds).as_bytes());
         }
-        LogField::Client => write!(out, "{}", record.peer).expect(expect),
+        LogField::Client => write!(out, "{}", record.peer.client).expect(expect),
         LogField::Status => write!(out, "{}", record.status).expect(expect),
         LogField::BodyBytes => write!(out, "{}", record.body_bytes).expect(expect),
         LogField::RequestId => write!(out, "{:016x}", record.request_id).expect(expect),

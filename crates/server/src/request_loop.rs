@@ -14,7 +14,6 @@
 use bytes::Bytes;
 use vermeil::More;
 use vermeil_accept::admission_control::Admission;
-use vermeil_address::Client;
 use vermeil_answer::{
     answer::{self, Answer, Slow},
     pages::{busy, page, refuse},
@@ -26,6 +25,7 @@ use vermeil_connection::{
 };
 use vermeil_exchange::{AnswerHead, Lost, Visitor};
 use vermeil_http::{ConnectionLimits, ConversationEvent, Request, Status, response::Persistence};
+use vermeil_log::LoggedClient;
 use vermeil_state::{
     core_context::{self, ConnectionPermit, CoreContext, EndedRequest},
     counts::AnswerEnd,
@@ -185,7 +185,10 @@ fn consume_one(
                 ),
                 false => Visitor { scheme: connection.stream.scheme(), ..Visitor::UNKNOWN },
             };
-            connection.client.logged = connection.client.logged.map(|peer| visitor.peer.unwrap_or(peer));
+            connection.client.logged = connection.client.logged.map(|logged| LoggedClient {
+                client: visitor.peer.unwrap_or(logged.client),
+                default_port: visitor.scheme.default_port(),
+            });
             let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {
@@ -229,7 +232,7 @@ fn consume_one(
 #[inline]
 fn next_after(
     local: &mut CoreContext,
-    peer: Option<Client>,
+    peer: Option<LoggedClient>,
     (request, bytes, began_ns): (&Request<'_>, &[u8], u64),
     head: AnswerHead,
     answered: Answer,
@@ -243,6 +246,7 @@ fn next_after(
         sent,
         end: AnswerEnd::Complete,
         program: None,
+        password: head.password,
     };
     match answered {
         Answer::Ready(sent) => {

@@ -25,11 +25,11 @@ use vermeil_accept::{
     busy_poll::CorePolling,
     listening::SocketKeeper,
 };
-use vermeil_address::{Client, ListenAddr};
-use vermeil_exchange::{CoreHeadParts, RequestName, Sent};
+use vermeil_address::ListenAddr;
+use vermeil_exchange::{CoreHeadParts, PasswordUse, RequestName, Sent};
 use vermeil_files::CoreCache;
 use vermeil_http::{FieldLines, Request, basic::BasicCredentials};
-use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord};
+use vermeil_log::{AnswerTime, CoreLog, HostLog, LogRecord, LoggedClient};
 use vermeil_routing::{
     clients::Visit,
     hosts::{CoreHosts, HostId, Hosts},
@@ -78,7 +78,7 @@ pub struct RequestRecords {
 /// A request that has ended.
 pub struct EndedRequest<'a> {
     /// The client, if there is a log.
-    pub peer: Option<Client>,
+    pub peer: Option<LoggedClient>,
     /// The request's bytes, or the bytes that came instead of a request.
     pub received: &'a [u8],
     /// The request. `None` if the bytes are no request.
@@ -91,6 +91,8 @@ pub struct EndedRequest<'a> {
     pub end: AnswerEnd,
     /// The request's name in notices and the time of the program, if a program was asked.
     pub program: Option<ProgramPart>,
+    /// Whether the log shows the name that the client sent with a password.
+    pub password: PasswordUse,
 }
 
 /// The part of a program in an answer.
@@ -164,7 +166,7 @@ impl CoreContext {
     /// Counts a request that has ended, and writes its line of the access log, if there is a log.
     #[inline]
     pub fn end_request(&mut self, ended: EndedRequest<'_>) {
-        let EndedRequest { peer, received, request, start, sent, end, program } = ended;
+        let EndedRequest { peer, received, request, start, sent, end, program, password } = ended;
         let duration_ns = self.records.counts.count(self.hosts.hosts(), start, sent, end);
         self.server.count_body(sent.body_bytes);
         let Some(peer) = peer else { return };
@@ -179,7 +181,7 @@ impl CoreContext {
             None => refused_fields(received),
         };
         let credentials = match request {
-            Some(request) if self.hosts.hosts().have_guards() => BasicCredentials::of(request),
+            Some(request) if password == PasswordUse::Asked => BasicCredentials::of(request),
             _ => None,
         };
         let request_id = match program {
@@ -208,9 +210,19 @@ impl CoreContext {
     }
 
     /// Ends a request of which the server knows only the first bytes.
-    pub fn end_unparsed(&mut self, peer: Option<Client>, received: &[u8], sent: Sent, end: AnswerEnd) {
+    pub fn end_unparsed(&mut self, peer: Option<LoggedClient>, received: &[u8], sent: Sent, end: AnswerEnd) {
         let start = self.records.counts.start_now();
-        self.end_request(EndedRequest { peer, received, request: None, start, sent, end, program: None });
+        let password = PasswordUse::NotAsked;
+        self.end_request(EndedRequest {
+            peer,
+            received,
+            request: None,
+            start,
+            sent,
+            end,
+            program: None,
+            password,
+        });
     }
 
     /// The configured address of the listener that accepted a connection whose own end the kernel

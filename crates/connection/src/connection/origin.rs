@@ -19,7 +19,7 @@ use vermeil_http::{
     gateway::{ClientLink, ClientScheme, ProxiedClient, ProxiedEnds},
     proxy_protocol::{self, ProxyHeader, ProxyHeaderPart},
 };
-use vermeil_log::NoticeKind;
+use vermeil_log::{LoggedClient, NoticeKind};
 use vermeil_routing::hosts::TrustedProxies;
 use vermeil_state::{
     connections::IdleState,
@@ -139,19 +139,25 @@ impl Connection {
     pub fn forget_client(&mut self) {
         if let Some(origin) = &mut self.client.origin
             && origin.forwarded.take().is_some()
-            && self.client.logged.is_some()
         {
-            self.client.logged = origin.visitor.peer;
+            let visitor = origin.visitor;
+            self.log_as(visitor);
         }
     }
 
     /// Sets the client that a proxy announced before the connection came here.
     pub fn set_origin(&mut self, origin: Option<Box<ClientOrigin>>) {
         let Some(announced) = origin else { return };
-        if self.client.logged.is_some() {
-            self.client.logged = announced.visitor.peer;
-        }
+        self.log_as(announced.visitor);
         self.client.origin = Some(announced);
+    }
+
+    /// Logs the next requests, if there is a log, with `visitor` as their client.
+    fn log_as(&mut self, visitor: Visitor) {
+        if self.client.logged.is_some() {
+            let default_port = visitor.scheme.default_port();
+            self.client.logged = visitor.peer.map(|client| LoggedClient { client, default_port });
+        }
     }
 
     /// Whether the connection begins with a header of the PROXY protocol. A connection of another

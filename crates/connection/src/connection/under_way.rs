@@ -5,9 +5,9 @@
 //! end. Tested through the binary (`crates/e2e/tests/e2e/log.rs`).
 
 use bytes::Bytes;
-use vermeil_address::Client;
-use vermeil_exchange::{Lost, RequestName, Sent};
-use vermeil_http::{ParsedPart, gateway::Oddity};
+use vermeil_exchange::{Lost, PasswordUse, RequestName, Sent};
+use vermeil_http::gateway::Oddity;
+use vermeil_log::LoggedClient;
 use vermeil_state::{
     core_context::{self, EndedRequest, ProgramPart},
     counts::{AnswerEnd, RequestStart},
@@ -27,13 +27,14 @@ const CUT: u16 = 503;
 
 /// A request under way.
 pub(super) struct UnderWay {
-    peer: Option<Client>,
+    peer: Option<LoggedClient>,
     /// The head, as received.
     request: Bytes,
     start: RequestStart,
     /// The part of an answer that was sent to the client.
     sent: Option<Sent>,
     program: Option<ProgramPart>,
+    password: PasswordUse,
     /// The parts of the program's answer that were left out.
     oddities: Vec<Oddity>,
     /// Whether the program writes the whole answer, so that the first bytes are not known before.
@@ -42,13 +43,14 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    pub(super) fn new(peer: Option<Client>, request: Bytes, start: RequestStart) -> Self {
+    pub(super) fn new(peer: Option<LoggedClient>, request: Bytes, start: RequestStart) -> Self {
         Self {
             peer,
             request,
             start,
             sent: None,
             program: None,
+            password: PasswordUse::NotAsked,
             oddities: Vec::new(),
             is_raw: false,
             is_over: false,
@@ -71,17 +73,15 @@ impl UnderWay {
 
     fn log(&mut self, sent: Sent, end: AnswerEnd) {
         self.is_over = true;
-        let (peer, received, start, program) = (self.peer, &self.request[..], self.start, self.program);
+        let (peer, received, start) = (self.peer, &self.request[..], self.start);
+        let (program, password) = (self.program, self.password);
         core_context::try_with(|local| {
-            let limits = local.server.limits.clone();
-            // These bytes were parsed before. Without a log the counts need no request.
-            let parsed = local.records.log.is_on().then(|| vermeil_http::parse(received, &limits));
-            let request = match &parsed {
-                Some(ParsedPart::Complete { request, .. }) => Some(request),
-                _ => None,
-            };
+            // Without a log the counts need no request.
+            let is_logged = local.records.log.is_on();
+            let request = is_logged.then(|| vermeil_http::parse_again(received)).flatten();
+            let request = request.as_ref();
             let peer = peer.filter(|_| request.is_some());
-            local.end_request(EndedRequest { peer, received, request, start, sent, end, program });
+            local.end_request(EndedRequest { peer, received, request, start, sent, end, program, password });
         });
     }
 }
@@ -119,6 +119,13 @@ impl super::Connection {
         if let Some(under_way) = &mut self.under_way {
             let before = under_way.program.map_or(0, |program| program.took_ns);
             under_way.program = Some(ProgramPart { name, took_ns: before + took_ns });
+        }
+    }
+
+    /// Notes that rules asked the request for a password.
+    pub fn note_password(&mut self) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.password = PasswordUse::Asked;
         }
     }
 

@@ -33,6 +33,14 @@ impl ClientScheme {
             Self::Https => b"https",
         }
     }
+
+    /// The port of an address without one (RFC 9110, sections 4.2.1 and 4.2.2).
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 /// The two ends of the client's connection, as shown to programs: made once for all requests of the

@@ -1,7 +1,11 @@
 //! The log as a whole: cores on one side, files, FIFOs and `/dev/full` on the other.
 
 use super::*;
-use crate::{batch::FLUSH_MS, record::LogRecord, target::LogTargetError};
+use crate::{
+    batch::FLUSH_MS,
+    record::{LogRecord, LoggedClient},
+    target::LogTargetError,
+};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::Read;
@@ -55,7 +59,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 fn record(core: &mut CoreLog, target: &str) {
     core.record(
         &LogRecord {
-            peer: Client::from(IpAddr::from([127, 0, 0, 1])),
+            peer: LoggedClient { client: Client::from(IpAddr::from([127, 0, 0, 1])), default_port: 80 },
             unix_seconds: 971_186_136,
             host: None,
             request_line: format!("GET /{target} HTTP/1.1").as_bytes(),

@@ -1,6 +1,6 @@
 //! Goldens of the line format, and a strict parser: every line parses back to its record.
 
-use super::super::record::{LINE_BYTES_MAX, LogRecord, decode, encode};
+use super::super::record::{LINE_BYTES_MAX, LogRecord, LoggedClient, decode, encode};
 use super::*;
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -8,6 +8,10 @@ use vermeil_address::{Client, UNIX};
 
 fn client(addr: &str) -> Client {
     addr.parse::<IpAddr>().unwrap().into()
+}
+
+fn at_http(client: Client) -> LoggedClient {
+    LoggedClient { client, default_port: 80 }
 }
 
 fn line(record: &LogRecord<'_>) -> String {
@@ -20,7 +24,7 @@ fn line(record: &LogRecord<'_>) -> String {
 
 fn example<'a>() -> LogRecord<'a> {
     LogRecord {
-        peer: client("127.0.0.1"),
+        peer: at_http(client("127.0.0.1")),
         unix_seconds: 971_186_136,
         host: None,
         request_line: b"GET /apache_pb.gif HTTP/1.0",
@@ -51,7 +55,7 @@ fn user_is_one_word() {
 #[test]
 fn absent_field_is_a_dash() {
     let nothing = LogRecord {
-        peer: client("2001:db8::7"),
+        peer: at_http(client("2001:db8::7")),
         unix_seconds: 0,
         host: None,
         request_line: b"",
@@ -66,7 +70,7 @@ fn absent_field_is_a_dash() {
 
 #[test]
 fn a_mapped_address_is_written_as_ipv4() {
-    let record = LogRecord { peer: client("::ffff:192.0.2.1"), ..example() };
+    let record = LogRecord { peer: at_http(client("::ffff:192.0.2.1")), ..example() };
     assert!(line(&record).starts_with("192.0.2.1 - - ["));
 }
 
@@ -213,7 +217,7 @@ proptest! {
     ) {
         let peer = peer.map_or(Client::Unix, Client::from);
         let line = line(&LogRecord {
-            peer, unix_seconds, status, body_bytes,
+            peer: at_http(peer), unix_seconds, status, body_bytes,
             host: None, request_line: &request, referer: Some(&referer), user_agent: Some(agent.as_bytes()),
             ..LogRecord::EMPTY
         });

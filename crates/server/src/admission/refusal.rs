@@ -10,12 +10,13 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_address::Client;
 use vermeil_answer::pages::{RETRY_AFTER, busy, finish};
-use vermeil_exchange::AnswerHead;
+use vermeil_exchange::{AnswerHead, PasswordUse};
 use vermeil_files::SERVER;
 use vermeil_http::{
     ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,
     response::{HeadWriter, PageContent},
 };
+use vermeil_log::LoggedClient;
 use vermeil_state::{
     core_context::{self, EndedRequest},
     counts::AnswerEnd,
@@ -81,13 +82,14 @@ fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
         let sent = busy(local, head, &mut answer);
         let peer = local.records.log.is_on().then(|| vermeil_io::peer_addr(socket.as_fd()).ok()).flatten();
         local.end_request(EndedRequest {
-            peer: peer.map(Client::of),
+            peer: peer.map(|addr| LoggedClient { client: Client::of(addr), default_port: 80 }),
             received,
             request: Some(request),
             start: local.records.counts.start_now(),
             sent,
             end: AnswerEnd::Complete,
             program: None,
+            password: PasswordUse::NotAsked,
         });
         answer
     })
