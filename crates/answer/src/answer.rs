@@ -153,6 +153,7 @@ pub fn answer(
     let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
         return error(local, Status::MisdirectedRequest, b"", *head, out);
     };
+    head.use_configuration(local.hosts.configuration());
     head.rules = local.hosts.rules_of_answers(host, None);
     local.records.counts.set_host(host);
     if matches!(request.target.form, TargetForm::Asterisk | TargetForm::Authority) {
@@ -235,7 +236,7 @@ pub fn index_program(
             .map(|call| call.for_cgi(script.into())),
         RunBy::Nothing => None,
     };
-    match call.map(|call| call.with_user_of(&local.hosts, host, request, asked, script)) {
+    match call {
         Some(call) => Answer::Slow(Deferred::Program(call)),
         None => error(local, Status::Forbidden, b"", head, out),
     }
@@ -363,12 +364,18 @@ pub fn by_route(
         Action::Status => Answer::Slow(Deferred::Status(form(request))),
         Action::Metrics => Answer::Slow(Deferred::Status(StatusForm::Metrics)),
         Action::Ready => ready(local, head, out),
-        Action::Deny(status) => error(local, *status, b"", head, out),
+        Action::Deny(status) => error(local, *status, line_of_denial(*status), head, out),
         action @ Action::Fixed { .. } => fixed(local, action, head, out),
         Action::Files | Action::Cgi | Action::Alias(_) | Action::Rewrite { .. } => {
             error(local, Status::Forbidden, b"", head, out)
         }
     }
+}
+
+/// The field line that a denial with `status` needs. The empty field says that no method is allowed
+/// (RFC 9110, section 10.2.1).
+fn line_of_denial(status: Status) -> &'static [u8] {
+    if status == Status::MethodNotAllowed { b"Allow: \r\n" } else { b"" }
 }
 
 /// The parts of `request` for the target of a route.

@@ -4,13 +4,10 @@
 
 use crate::pages::{moved, page};
 use vermeil_exchange::{AnswerHead, ClientCheck, Sent, StrictTransport, Visitor};
-use vermeil_http::{Request, Status, gateway::ClientScheme, path};
-use vermeil_routing::hosts::{HostId, Hosts, without_port};
+use vermeil_http::{Request, Status, gateway::ClientScheme};
+use vermeil_routing::hosts::{HostId, Hosts};
 use vermeil_settings::tls::HttpsUse;
 use vermeil_state::core_context::CoreContext;
-
-/// Where issuers of certificates look over HTTP (RFC 8555, section 8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The answer to a request over HTTP for a host that requires HTTPS. A proxy at a unix socket
 /// speaks HTTP for clients of either kind, so its requests are answered.
@@ -23,33 +20,16 @@ pub(crate) fn redirect(
 ) -> Option<Sent> {
     let Visitor { at, scheme, .. } = head.visitor;
     let is_http = scheme == ClientScheme::Http && at.is_none_or(|at| at.unix().is_none());
-    if !is_http || is_of_issuer(request.target.path) {
+    let hosts = local.hosts.hosts();
+    if !is_http || !hosts.redirects_to_https(host, request.target.path) {
         return None;
     }
-    let hosts = local.hosts.hosts();
-    let Some(name) = request.host.or(hosts.host(host).name) else {
+    let Some(address) = hosts.https_address(host, request) else {
         return Some(page(local, Status::BadRequest, b"", head, out));
     };
-    let mut line = b"Location: https://".to_vec();
-    line.extend_from_slice(without_port(name));
-    if let Some(port) = hosts.https_port() {
-        line.extend_from_slice(format!(":{port}").as_bytes());
-    }
-    line.extend_from_slice(&path::escaped(request.target.path));
-    if let Some(query) = request.target.query {
-        line.push(b'?');
-        line.extend_from_slice(&path::escaped(query));
-    }
+    let mut line = [&b"Location: "[..], &address].concat();
     line.extend_from_slice(b"\r\n");
     Some(page(local, moved(request.method), &line, head, out))
-}
-
-/// Whether the decoded path is one where issuers look. A path with dot segments may begin like that
-/// and lead elsewhere.
-fn is_of_issuer(path: &[u8]) -> bool {
-    let is_below = |path: &[u8]| path.starts_with(CHALLENGES);
-    let mut decoded = Vec::new();
-    is_below(path) && path::decode_for_program(path, &mut decoded).is_ok_and(|path| is_below(path.bytes))
 }
 
 /// The status for a request whose connection did not meet the host's demands on the certificates of

@@ -6,12 +6,20 @@
 
 use crate::plan::{PlaceOf, ServePlan};
 use std::{fmt::Write as _, sync::Arc};
+use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
 use vermeil_gateway::encoded;
-use vermeil_http::{ConnectionLimits, ParsedPart, Request, gateway::ClientScheme, path};
+use vermeil_http::{
+    ConnectionLimits, ParsedPart, Request,
+    gateway::{ClientScheme, split},
+    path::{self, PathError},
+};
 use vermeil_io::CacheOnly;
-use vermeil_routing::hosts::{Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy};
+use vermeil_routing::hosts::{
+    Action, Asked, Guard, Host, HostId, Path as RequestPath, Route, RunBy, without_port,
+};
+use vermeil_settings::php::EXTENSION;
 
 /// Rewrites that are followed. Each rewrite tries later routes only, so there are few.
 const REWRITES_MAX: usize = 100;
@@ -51,7 +59,12 @@ pub fn explain(options: &ServeOptions, url: &str) -> Result<String, UnfitUrl> {
     let request = request(head.as_bytes(), &limits).ok_or_else(unfit)?;
     let mut lines = String::new();
     let hosts = &options.hosts;
-    let Some(id) = hosts.find_at(request.host, options.listen.first().copied()) else {
+    let scheme = if url.starts_with("https:") { ClientScheme::Https } else { ClientScheme::Http };
+    let listener = listener(options, scheme, host);
+    if let Some(at) = listener.filter(|_| options.listen.len() > 1) {
+        let _ = writeln!(lines, "listener: {at} (assumed)");
+    }
+    let Some(id) = hosts.find_at(request.host, listener) else {
         lines.push_str("host: none has the name, and unknown = \"refuse\": 421\n");
         return Ok(lines);
     };
@@ -63,10 +76,20 @@ pub fn explain(options: &ServeOptions, url: &str) -> Result<String, UnfitUrl> {
     };
     let _ = writeln!(lines, "host: {} ({why})", ServePlan::new(options).called(id));
     let cache = CoreCache::new(FileStore::new(StoreOptions::default()));
-    let scheme = if url.starts_with("https:") { ClientScheme::Https } else { ClientScheme::Http };
     let mut explanation = Explanation { options, scheme, host: id, lines, cache };
     explanation.request(&request, &limits);
     Ok(explanation.lines)
+}
+
+/// The listener that a client with this URL reaches, as far as the URL tells: of the listeners for
+/// the scheme, the one with the port, or the first.
+fn listener(options: &ServeOptions, scheme: ClientScheme, host: &str) -> Option<ListenAddr> {
+    let written = host[without_port(host.as_bytes()).len()..].strip_prefix(':');
+    let port = written.and_then(|port| port.parse().ok()).unwrap_or(scheme.default_port());
+    let is_for_scheme = |at: &ListenAddr| options.tls.listen.contains(at) == (scheme == ClientScheme::Https);
+    let mut for_scheme = options.listen.iter().copied().filter(is_for_scheme);
+    let first = for_scheme.clone().next().or(options.listen.first().copied());
+    for_scheme.find(|at| at.port() == Some(port)).or(first)
 }
 
 fn request<'r>(head: &'r [u8], limits: &ConnectionLimits) -> Option<Request<'r>> {
@@ -101,17 +124,22 @@ impl Explanation<'_> {
     fn routes(&mut self, request: &Request<'_>, first: usize) -> Option<(Vec<u8>, usize)> {
         let mut decoded = Vec::new();
         let path = match path::decode_for_program(request.target.path, &mut decoded) {
-            Ok(path) => path.bytes,
+            Ok(path) => path,
             Err(wrong) => {
                 self.say(format_args!("path: refused: {}", wrong.status().code()));
                 return None;
             }
         };
-        self.say(format_args!("path: {} (decoded)", path.escape_ascii()));
+        self.say(format_args!("path: {} (decoded)", path.bytes.escape_ascii()));
+        if self.is_without_tls(request) {
+            return None;
+        }
+        let has_encoded_slash = path.has_encoded_slash();
+        let path = path.bytes;
         let options = self.options;
         let Host { rules, name, .. } = options.hosts.host(self.host);
         let asked = Asked { request: Some(request), peer: None, first };
-        self.access(rules.guard_at(path, asked).map(|(_, guard)| guard));
+        rules.guards_at(path, asked).for_each(|(_, guard)| self.access(guard));
         if let Some((number, route)) = rules.refusal(path, asked) {
             let place = PlaceOf(route);
             if let Action::Deny(status) = route.action {
@@ -140,6 +168,11 @@ impl Explanation<'_> {
             }
             let clients = if route.from.is_empty() { "" } else { " for the clients in from; 404 for others" };
             self.say(format_args!("route {} ({place}): matches{clients}", number + 1));
+            if has_encoded_slash && !matches!(route.action, Action::Files | Action::Cgi) {
+                let status = PathError::EncodedSlash.status();
+                self.say(format_args!("answer: {}, because the path has an encoded slash", status.code()));
+                return None;
+            }
             let path = RequestPath {
                 scheme: self.scheme,
                 host: request.host.or(name),
@@ -152,9 +185,29 @@ impl Explanation<'_> {
         None
     }
 
+    /// Describes the answer if the host requires HTTPS, and the request comes over HTTP.
+    fn is_without_tls(&mut self, request: &Request<'_>) -> bool {
+        let hosts = &self.options.hosts;
+        if self.scheme == ClientScheme::Https {
+            return false;
+        }
+        if hosts.redirects_to_https(self.host, request.target.path) {
+            let address = hosts.https_address(self.host, request).unwrap_or_default();
+            self.say(format_args!(
+                "answer: 301 to {}, because the host requires HTTPS",
+                address.escape_ascii()
+            ));
+            return true;
+        }
+        let is_refused = hosts.requires_certificate(self.host);
+        if is_refused {
+            self.say("answer: 403, because the host requires certificates of clients, and HTTP has none");
+        }
+        is_refused
+    }
+
     /// The rules about clients.
-    fn access(&mut self, guard: Option<&Guard>) {
-        let Some(guard) = guard else { return };
+    fn access(&mut self, guard: &Guard) {
         let parts = [
             (!guard.allow.is_empty() || !guard.deny.is_empty()).then_some("the client's network (else 403)"),
             guard.rate.as_ref().map(|_| "the client's rate (else 429)"),
@@ -229,10 +282,14 @@ impl Explanation<'_> {
     /// The file of the host for a request with the path `own`.
     fn files(&mut self, asked: Asked<'_>, own: &[u8]) {
         let Some(site) = self.site(self.host) else { return };
-        if self.outcome(&site, asked, own, own) {
+        let rules = self.options.hosts.host(self.host).rules;
+        if rules.php.is_on() && self.program_on_the_way(&site, asked) {
             return;
         }
-        let rules = self.options.hosts.host(self.host).rules;
+        let raw = asked.request.map_or_else(|| encoded(own), |request| request.target.path.into());
+        if self.raw_outcome(&site, asked, own, own, &raw) {
+            return;
+        }
         for candidate in rules.candidates(own, asked) {
             let target = candidate.of(own);
             self.say(format_args!("try {candidate}: {}", target.escape_ascii()));
@@ -247,10 +304,53 @@ impl Explanation<'_> {
         self.say("answer: 404, because nothing has the path");
     }
 
+    /// Describes the PHP program that a part of the path names; `false` if there is none.
+    fn program_on_the_way(&mut self, site: &Arc<Site>, asked: Asked<'_>) -> bool {
+        let mut decoded = Vec::new();
+        let path = asked.request.map(|request| request.target.path).unwrap_or_default();
+        let Ok(path) = path::decode_for_program(path, &mut decoded) else { return false };
+        let rules = self.options.hosts.host(self.host).rules;
+        let cuts = split::candidates(path.bytes, EXTENSION);
+        for cut in cuts.take_while(|cut| cut.script.len() <= path.names_max() && !cut.path_info.is_empty()) {
+            let found = self.look_up(site, &encoded(cut.script));
+            match found.as_ref().map(|handle| handle.outcome()) {
+                Some(EntryOutcome::Program { .. }) => {}
+                Some(EntryOutcome::NotFound(_)) => return false,
+                _ => continue,
+            }
+            let script = cut.script.escape_ascii();
+            self.say(format_args!("program: {script}, with the path {}", cut.path_info.escape_ascii()));
+            rules.guards_at(cut.script, asked).for_each(|(_, guard)| self.access(guard));
+            match rules.refusal_of_program(cut.script, asked) {
+                Some(route) => {
+                    self.say(format_args!(
+                        "answer: refused by the route {}, which covers the program",
+                        PlaceOf(route)
+                    ));
+                }
+                None => self.say(format_args!("answer: PHP: {}{script}", site.path().display())),
+            }
+            return true;
+        }
+        false
+    }
+
     /// Describes the answer for the path `below`; `false` if the path names nothing.
     fn outcome(&mut self, site: &Arc<Site>, asked: Asked<'_>, own: &[u8], below: &[u8]) -> bool {
+        self.raw_outcome(site, asked, own, below, &encoded(below))
+    }
+
+    /// As `outcome`, for the path `below` in the form `raw`.
+    fn raw_outcome(
+        &mut self,
+        site: &Arc<Site>,
+        asked: Asked<'_>,
+        own: &[u8],
+        below: &[u8],
+        raw: &[u8],
+    ) -> bool {
         let name = format!("{}{}", site.path().display(), below.escape_ascii());
-        let Some(handle) = self.look_up(site, &encoded(below)) else {
+        let Some(handle) = self.look_up(site, raw) else {
             self.say(format_args!("  {name}: refused"));
             return false;
         };

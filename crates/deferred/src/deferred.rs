@@ -32,7 +32,7 @@ use vermeil_answer::{
     pages::busy,
 };
 use vermeil_connection::connection::Connection;
-use vermeil_exchange::{AnswerHead, Lost, Sent};
+use vermeil_exchange::{AnswerHead, Lost, PasswordUse, Sent};
 use vermeil_files::{
     Content, EntryHandle, LargeFiles, OpenFile, PathJob, SealedContent, UnopenedJob, Variant,
 };
@@ -83,8 +83,8 @@ async fn give(
     mut rules: HeldAnswerRules,
     permits: &mut ProgressPermits,
 ) -> Result<Sent, Lost> {
-    let limits = core_context::with(|local| local.server.limits.clone());
     let mut acting = ActingRequest { head: Cow::Borrowed(request), redirects: 0, uri: None };
+    note_password(connection, *head);
     loop {
         let next = match what {
             Deferred::Open(job) => opened(connection, job, &acting.head, head).await?,
@@ -92,24 +92,18 @@ async fn give(
             Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, *head).await?,
             Deferred::Status(form) => status(connection, form, *head).await?,
             Deferred::List(job) => listed(connection, job, *head).await?,
-            Deferred::Compress(job) => {
-                compression::answer(connection, &acting.parsed(&limits), *head, &job).await?
-            }
+            Deferred::Compress(job) => compression::answer(connection, &acting.parsed(), *head, &job).await?,
             Deferred::Wait(wait) => clients::after_wait(connection, wait, &acting.head, head).await?,
             Deferred::Enter(entry) => clients::enter(connection, &entry, &acting.head, head, permits),
             Deferred::Password(challenge) => {
                 clients::after_password(connection, *challenge, &acting.head, head).await?
             }
-            Deferred::Try(host) => {
-                try_files::answer(connection, &acting.parsed(&limits), *head, host).await?
-            }
+            Deferred::Try(host) => try_files::answer(connection, &acting.parsed(), *head, host).await?,
             Deferred::Rewrite(rewritten) => acting.rewrite(connection, head, rewritten),
             Deferred::Alias(folder, path) => {
-                alias::answer(connection, &acting.parsed(&limits), *head, &folder, &path).await?
+                alias::answer(connection, &acting.parsed(), *head, &folder, &path).await?
             }
-            Deferred::ErrorPage(call) => {
-                error_page(connection, &acting.parsed(&limits), *head, &call).await?
-            }
+            Deferred::ErrorPage(call) => error_page(connection, &acting.parsed(), *head, &call).await?,
             Deferred::Program(call) => acting.program(connection, head, call).await?,
             Deferred::Send { handle, coding, pieces, sent } => {
                 let mut body_bytes = 0;
@@ -123,6 +117,7 @@ async fn give(
             }
         };
         core_context::with(|local| rules.hold(&local.hosts, head.rules));
+        note_password(connection, *head);
         match next {
             Answer::Ready(sent) => return Ok(sent),
             Answer::Body(sent, body) => {
@@ -131,6 +126,13 @@ async fn give(
             }
             Answer::Slow(next) => what = next,
         }
+    }
+}
+
+/// Notes for the log whether a password was asked for.
+fn note_password(connection: &mut Connection, head: AnswerHead) {
+    if head.password == PasswordUse::Asked {
+        connection.note_password();
     }
 }
 
@@ -165,8 +167,7 @@ async fn opened(
         Ok(Ok(opened)) => {
             // Otherwise the request would count as another request for the host.
             local.hosts.keep(opened);
-            let limits = local.server.limits.clone();
-            answer::answer(local, &parsed(acting, &limits), head, out)
+            answer::answer(local, &parsed(acting), head, out)
         }
         Ok(Err(failure)) => answer::not_served(local, failure, *head, out),
         Err(_) => Answer::Ready(busy(local, *head, out)),
@@ -187,8 +188,7 @@ async fn resolved(
     Ok(core_context::with(|local| match loaded {
         Ok(loaded) => {
             let handle = local.cache.insert(loaded);
-            let limits = local.server.limits.clone();
-            let request = parsed(acting, &limits);
+            let request = parsed(acting);
             match local.hosts.hosts().find_at(request.host, head.visitor.at) {
                 Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
                 None => answer::found_by_files(local, &site, &request, &handle, head, out),
@@ -209,10 +209,7 @@ async fn resolved_unopened(
     let entry = blocking(move || job.run()).await;
     let out = &mut connection.output;
     Ok(core_context::with(|local| match entry {
-        Ok(entry) => {
-            let limits = local.server.limits.clone();
-            answer::by_unopened_folder(local, &parsed(acting, &limits), entry, head, out)
-        }
+        Ok(entry) => answer::by_unopened_folder(local, &parsed(acting), entry, head, out),
         Err(_) => Answer::Ready(busy(local, head, out)),
     }))
 }
@@ -250,8 +247,8 @@ struct ActingRequest<'a> {
 }
 
 impl ActingRequest<'_> {
-    fn parsed(&self, limits: &ConnectionLimits) -> Request<'_> {
-        parsed(&self.head, limits)
+    fn parsed(&self) -> Request<'_> {
+        parsed(&self.head)
     }
 
     /// Answers as for another target.
@@ -268,7 +265,7 @@ impl ActingRequest<'_> {
         core_context::with(|local| match made {
             Some(request) => {
                 self.head = Cow::Owned(request);
-                answer::answer(local, &self.parsed(&limits), head, out)
+                answer::answer(local, &self.parsed(), head, out)
             }
             None => answer::error(local, Status::UriTooLong, b"", *head, out),
         })
@@ -282,15 +279,14 @@ impl ActingRequest<'_> {
         mut call: GatewayRequest,
     ) -> Result<Answer, Lost> {
         call.uri = self.uri.clone();
-        let limits = core_context::with(|local| local.server.limits.clone());
-        match call_program(connection, &self.parsed(&limits), *head, &call).await {
+        match call_program(connection, &self.parsed(), *head, &call).await {
             Ok(CallOutcome::Answer(answer, persistence)) => {
                 head.persistence = persistence;
                 Ok(answer)
             }
             Ok(CallOutcome::Redirected(_)) if self.redirects == LOCAL_REDIRECTS_MAX => {
                 *head = head.of_program();
-                calls::say_too_many_redirects(&self.parsed(&limits), *head, &call);
+                calls::say_too_many_redirects(&self.parsed(), *head, &call);
                 let out = &mut connection.output;
                 Ok(core_context::with(|local| answer::error(local, Status::BadGateway, b"", *head, out)))
             }
@@ -300,7 +296,7 @@ impl ActingRequest<'_> {
                 self.head = Cow::Owned(request);
                 (self.uri, head.routes_from) = (None, 0);
                 let out = &mut connection.output;
-                Ok(core_context::with(|local| answer::answer(local, &self.parsed(&limits), head, out)))
+                Ok(core_context::with(|local| answer::answer(local, &self.parsed(), head, out)))
             }
             Err(EndedAnswer { lost, sent }) => {
                 if let Some(sent) = sent {
@@ -320,7 +316,7 @@ fn with_target(
     limits: &ConnectionLimits,
     uri: &mut Option<Arc<[u8]>>,
 ) -> Option<Vec<u8>> {
-    let request = parsed(head, limits);
+    let request = parsed(head);
     let before = request.target;
     let start = head.iter().position(|byte| !b"\r\n".contains(byte))?;
     let end = start + head[start..].iter().position(|&byte| byte == b'\n')? + 1;
@@ -360,11 +356,8 @@ async fn error_page(
 }
 
 /// Parses the request again. These bytes were parsed before, so parsing succeeds.
-fn parsed<'a>(head: &'a [u8], limits: &ConnectionLimits) -> Request<'a> {
-    match vermeil_http::parse(head, limits) {
-        ParsedPart::Complete { request, .. } => request,
-        _ => unreachable!("a head that was parsed parses again"),
-    }
+fn parsed(head: &[u8]) -> Request<'_> {
+    vermeil_http::parse_again(head).expect("a head that was parsed parses again")
 }
 
 /// Sends the pieces of a body. Counts in `sent` the bytes that the kernel has taken, also at an
@@ -520,11 +513,7 @@ async fn send_sealed(
     sent: &mut u64,
 ) -> Result<(), Lost> {
     if connection.stream.is_secure() {
-        // The kernel sends files without encrypting them. The length of the copy fits `usize`.
-        let part = content.bytes().slice(range.start as usize..range.end as usize);
-        connection.flush(part, More::Yes).await?;
-        *sent += range.len();
-        return Ok(());
+        return send_encrypted(connection, content, range, sent).await;
     }
     connection.flush(Bytes::new(), More::Yes).await?;
     connection.sent().await?;
@@ -533,6 +522,30 @@ async fn send_sealed(
         let part = PART_BYTES.min(range.end - offset);
         send_part(connection, content.as_fd(), (&mut offset, part), sent).await?;
         if offset < range.end {
+            yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Sends a range of a sealed copy over TLS: the kernel sends files without encrypting them.
+async fn send_encrypted(
+    connection: &mut Connection,
+    content: &SealedContent,
+    range: ByteRange,
+    sent: &mut u64,
+) -> Result<(), Lost> {
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + PART_BYTES);
+        // The length of the copy fits `usize`.
+        let part = content.bytes().slice(start as usize..end as usize);
+        // The kernel would keep an incomplete packet back for up to 200 ms.
+        let more = if end < range.end { More::Yes } else { More::No };
+        connection.flush(part, more).await?;
+        *sent += end - start;
+        start = end;
+        if start < range.end {
             yield_now().await;
         }
     }

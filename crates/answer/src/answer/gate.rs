@@ -12,7 +12,7 @@ use crate::pages::RETRY_AFTER;
 use std::{net::IpAddr, time::Duration};
 use vermeil::{monotonic_ns, now_ms};
 use vermeil_address::Client;
-use vermeil_exchange::{AnswerHead, PassedCheck, PassedChecks};
+use vermeil_exchange::{AnswerHead, PassedCheck, PassedChecks, PasswordUse};
 use vermeil_http::{Request, Status, basic::BasicCredentials, path};
 use vermeil_log::NoticeKind;
 use vermeil_routing::{
@@ -123,6 +123,7 @@ pub fn check_other(
     if !local.hosts.hosts().is_guarded(host) {
         return None;
     }
+    head.use_configuration(local.hosts.configuration());
     check_path(local, host, path, request, &mut head, out)
 }
 
@@ -134,8 +135,24 @@ fn check_path(
     head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
+    let rules = {
+        let rules = local.hosts.hosts().host(host).rules;
+        let mut guards = rules.guards_at(path, head.asked(request)).map(|(rule, _)| rule);
+        [guards.next(), guards.next()]
+    };
+    rules.into_iter().flatten().find_map(|rule| check_rule(local, host, rule, request, head, out))
+}
+
+fn check_rule(
+    local: &mut CoreContext,
+    host: HostId,
+    rule: u32,
+    request: &Request<'_>,
+    head: &mut AnswerHead,
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
     let hosts = local.hosts.hosts();
-    let (rule, guard) = hosts.host(host).rules.guard_at(path, head.asked(request))?;
+    let guard = hosts.host(host).rules.guard(rule)?;
     let passed = head.passed.of(rule);
     if passed == PassedCheck::All {
         return None;
@@ -175,6 +192,7 @@ fn check_path(
         return Some(Answer::Slow(Deferred::Enter(Box::new(entry))));
     }
     if let Some(realm) = &guard.realm {
+        head.password = PasswordUse::Asked;
         match password(local, realm, request) {
             PasswordState::Right => {}
             PasswordState::Unknown(check) => {

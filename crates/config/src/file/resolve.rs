@@ -306,6 +306,8 @@ struct HostListens {
     id: HostId,
     listen: At<Vec<At<Listen>>>,
     is_nameless: bool,
+    /// The place of the key that requires HTTPS.
+    https: Option<Range<usize>>,
 }
 
 /// The addresses of the listeners.
@@ -427,17 +429,16 @@ impl<'f> HostsMade<'f> {
         for name in &host.names {
             self.name(id, name);
         }
-        let (is_nameless, is_bound) = (host.names.is_empty(), host.listen.is_some());
-        self.listens.extend(host.listen.map(|listen| HostListens { id, listen, is_nameless }));
+        let is_nameless = host.names.is_empty();
+        let https = Some(&host.https).filter(|https| https.value != HttpsUse::Optional);
+        let https = https.map(|https| https.at.clone());
+        self.listens.extend(host.listen.map(|listen| HostListens { id, listen, is_nameless, https }));
         if host.default.value {
             if self.default.is_some() {
                 self.problems.push(&host.default.at, "host.default", "another host is the default already");
             }
             self.default = Some(host.default.at);
             self.builder.set_default(id);
-        } else if is_nameless && !is_bound && self.places.len() > 1 {
-            let what = "no request reaches a host without a name; name it, write default = true, or bind it with listen";
-            self.problems.push(&at, "host.names", what);
         }
     }
 
@@ -646,10 +647,18 @@ impl<'f> HostsMade<'f> {
         problems.0.append(&mut self.problems.0);
         let HttpsMentions { certificate, required: https } = std::mem::take(&mut self.https);
         tls::refuse_one_half(certificate, https, listeners.secure, text.main().len(), problems);
-        self.builder.set_https_port(listeners.secure.iter().find_map(ListenAddr::port));
+        self.builder.set_https_listeners(listeners.secure);
         let line_of = |places: &[HostPlaces], id: HostId| text.line_of(places[id.index()].at);
-        for HostListens { id, listen, is_nameless } in std::mem::take(&mut self.listens) {
+        for HostListens { id, listen, is_nameless, https } in std::mem::take(&mut self.listens) {
             let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
+            if let Some(at) = https
+                && !listeners.secure.is_empty()
+                && !addrs.iter().any(|addr| listeners.secure.contains(addr))
+            {
+                let what = "no listener of this host speaks HTTPS; add one with tls = true to listen, or leave \
+                            the key out";
+                problems.push(&at, "host.https", what);
+            }
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
                 let line = line_of(&self.places, by);
                 let what = format!(
@@ -662,7 +671,32 @@ impl<'f> HostsMade<'f> {
             let line = line_of(&self.places, by);
             problems.push(&at, "host.names", format!("\"{name}\": the host at {line} has this name"));
         }
+        // A host whose name was refused has none.
+        if problems.0.is_empty() {
+            refuse_unreachable(&self.builder, &self.places, unknown, problems);
+        }
         (self.builder.build(unknown), self.places)
+    }
+}
+
+/// Refuses hosts that no request reaches.
+fn refuse_unreachable(
+    hosts: &HostsBuilder,
+    places: &[HostPlaces],
+    unknown: Unknown,
+    problems: &mut Problems,
+) {
+    for id in hosts.unreachable(unknown) {
+        let at = places[id.index()].at;
+        let what = match unknown {
+            Unknown::Default => {
+                "no request reaches a host without a name; name it, write default = true, or bind it with listen"
+            }
+            Unknown::Refuse => {
+                "no request reaches a host without a name, because unknown = \"refuse\"; name the host"
+            }
+        };
+        problems.push(&(at..at), "host.names", what);
     }
 }
 

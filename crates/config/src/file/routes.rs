@@ -163,6 +163,11 @@ fn code(
         _ => code >= 400 || code == 200 || code == 204,
     };
     match known.filter(|_| is_fit) {
+        Some(Status::Unauthorized) => {
+            let what = "401 must ask for a name and password; write users = \"FILE\" below access instead";
+            problems.push(at, "host.route.code", what);
+            None
+        }
         Some(status) => Some(*status),
         None => {
             problems.push(at, "host.route.code", format!("{code} is not one of {allowed}"));
@@ -299,10 +304,13 @@ fn followed(path: &Path) -> PathBuf {
 
 /// Refuses the path of an error page that is a program, or no path.
 pub(super) fn error_page_path(value: &str) -> Option<&'static str> {
-    let is_decoded = path::decode(value.as_bytes(), &mut Vec::new())
-        .is_ok_and(|decoded| decoded.bytes == value.as_bytes());
-    if !is_decoded || value.ends_with('/') {
+    let mut buffer = Vec::new();
+    let decoded = path::decode(value.as_bytes(), &mut buffer).ok();
+    let Some(decoded) = decoded.filter(|path| path.bytes == value.as_bytes() && !path.is_dir) else {
         return Some("write the path of a file on this host, such as \"/404.html\"");
+    };
+    if decoded.has_dotfile {
+        return Some("names that begin with a dot are never served; name another file");
     }
     has_program_name(value.as_bytes())
         .then_some("a page of an error is a file, because the program may be the reason of the error")

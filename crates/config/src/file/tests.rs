@@ -501,6 +501,33 @@ fn conflicting_keys_are_refused() {
              listen",
         ),
         (
+            "[[host]]\n[[host]]\nnames = [\"a\"]\ndefault = true\n",
+            "v.toml:1:1: host.names: no request reaches a host without a name; name it, write default = true, or bind it with \
+             listen",
+        ),
+        (
+            "[hosts]\nunknown = \"refuse\"\n[[host]]\n",
+            "v.toml:3:1: host.names: no request reaches a host without a name, because unknown = \"refuse\"; name the host",
+        ),
+        (
+            "[[host]]\nclient_certificate = \"required\"\n",
+            "v.toml:2:22: host.client_certificate: no issuers are named, so no client would be asked for a certificate; \
+             write client_issuers = \"FILE\" too",
+        ),
+        (
+            "[[host]]\nerror_pages = { 404 = \"/.errors/404.html\" }\n",
+            "v.toml:2:23: host.error_pages.404: \"/.errors/404.html\": names that begin with a dot are never served; name \
+             another file",
+        ),
+        (
+            "[[host]]\ntry = [\"{path}\", \"/.app/front.html\"]\n",
+            "v.toml:2:18: host.try: \"/.app/front.html\": names that begin with a dot are never served; name another file",
+        ),
+        (
+            "[[host]]\n[[host.route]]\nprefix = \"/a\"\naction = \"deny\"\ncode = 401\n",
+            "v.toml:5:8: host.route.code: 401 must ask for a name and password; write users = \"FILE\" below access instead",
+        ),
+        (
             "[[host]]\ndefault = true\n[[host]]\ndefault = true\n",
             "v.toml:4:11: host.default: another host is the default already",
         ),
@@ -663,7 +690,8 @@ root = "both"
     ] {
         assert_eq!(root(name, at), expected, "{name} at {at:?}");
     }
-    let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{text}")).hosts;
+    let named = text.replace("root = \"public\"", "names = [\"public\"]");
+    let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{named}")).hosts;
     assert_eq!(refusing.find_at(Some(b"monitor.internal"), public.map(addr).map(ListenAddr::Tcp)), None);
     assert!(!load("[[host]]\nroot = \"x\"\n").hosts.ask_for_visitor());
 }

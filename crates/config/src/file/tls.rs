@@ -32,7 +32,7 @@ pub(super) struct HostTlsKeys<'k> {
     key: Option<&'k At<OneOrMore<PathBuf>>>,
     staple: Option<&'k At<OneOrMore<PathBuf>>>,
     client_issuers: Option<&'k At<PathBuf>>,
-    client_certificate: ClientNeed,
+    client_certificate: Option<&'k At<ClientNeed>>,
 }
 
 impl<'k> HostTlsKeys<'k> {
@@ -43,13 +43,18 @@ impl<'k> HostTlsKeys<'k> {
             key: host.key.as_ref(),
             staple: host.staple.as_ref(),
             client_issuers: host.client_issuers.as_ref(),
-            client_certificate: host.client_certificate,
+            client_certificate: host.client_certificate.as_ref(),
         }
     }
 }
 
 /// The certificates of a host, if the host has any.
 pub(super) fn host_tls(keys: &HostTlsKeys<'_>, folder: &Path, problems: &mut Problems) -> Option<HostTls> {
+    if let (Some(need), None) = (keys.client_certificate, keys.client_issuers) {
+        let what = "no issuers are named, so no client would be asked for a certificate; write \
+                    client_issuers = \"FILE\" too";
+        problems.push(&need.at, "host.client_certificate", what);
+    }
     let Some(At { value: OneOrMore(certificates), at }) = keys.certificate else {
         let key = keys.key.map(|key| (&key.at, "host.key", "a private key"));
         let staple = keys.staple.map(|staple| (&staple.at, "host.staple", "a stapled answer"));
@@ -77,7 +82,8 @@ pub(super) fn host_tls(keys: &HostTlsKeys<'_>, folder: &Path, problems: &mut Pro
     };
     let certificates = certificates.iter().enumerate().map(pair).collect();
     let client_issuers = keys.client_issuers.map(|issuers| folder.join(&issuers.value));
-    let requires_client = client_issuers.is_some() && keys.client_certificate == ClientNeed::Required;
+    let need = keys.client_certificate.map_or(ClientNeed::Required, |need| need.value);
+    let requires_client = client_issuers.is_some() && need == ClientNeed::Required;
     Some(HostTls { certificates, client_issuers, requires_client })
 }
 

@@ -18,9 +18,9 @@ use vermeil_gateway::{
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
 };
 use vermeil_log::NoticeKind;
-use vermeil_routing::hosts::HostPhp;
+use vermeil_routing::hosts::{Host, HostPhp};
 use vermeil_settings::gateway::SendRoot;
-use vermeil_state::core_context;
+use vermeil_state::core_context::{self, CoreContext};
 
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
@@ -60,21 +60,7 @@ pub(crate) async fn answer(
 ) -> Result<CallOutcome, EndedAnswer> {
     let head = file_head.of_program();
     if call.reason == ProgramReason::Cgi {
-        let shared = shared();
-        let asking = asking(call, &shared);
-        let script = call.script.as_deref();
-        return match cgi::answer(connection, request, head, &asking, shared.cgi(), script).await? {
-            cgi::CgiOutcome::Yes(result) => {
-                OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
-            }
-            cgi::CgiOutcome::No(status, why) => {
-                let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: file_head, call };
-                if let Some(why) = why {
-                    of_program.say(NoticeKind::ProgramFailed, &why, &status.code());
-                }
-                Ok(of_program.own_page(connection, status, file_head))
-            }
-        };
+        return by_cgi(connection, request, file_head, call).await;
     }
     let program = match route::find(connection, request, file_head, call).await? {
         RequestRoute::Program(program) => program,
@@ -82,9 +68,89 @@ pub(crate) async fn answer(
     };
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
-    let result = php::run(connection, request, head, &asking(call, &shared), php, &program).await;
+    let user = known_user(connection, request, file_head, call, &program.script);
+    let asking = asking(call, &shared, user.as_deref());
+    let result = php::run(connection, request, head, &asking, php, &program).await;
     let of_program = OfProgram { kind: GatewayKind::Php, request, head, call };
     of_program.outcome(connection, result).await
+}
+
+/// The user of the request that runs `script`, for the program and the log.
+fn known_user(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: AnswerHead,
+    call: &GatewayRequest,
+    script: &[u8],
+) -> Option<Arc<[u8]>> {
+    let user = call.user_of(request, head.asked(request), script);
+    if user.is_some() {
+        connection.note_password();
+    }
+    user
+}
+
+/// Answers `request` by the CGI program that its path names.
+async fn by_cgi(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    file_head: AnswerHead,
+    call: &GatewayRequest,
+) -> Result<CallOutcome, EndedAnswer> {
+    let head = file_head.of_program();
+    let shared = shared();
+    let script = call.script.as_deref();
+    let found = cgi::find(connection, request, head, &call.host, shared.cgi(), script).await?;
+    let program = match found {
+        Ok(program) => program,
+        Err(cgi::NoProgram { status, reason }) => {
+            let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: file_head, call };
+            if let Some(reason) = reason {
+                of_program.say(NoticeKind::ProgramFailed, &reason, &status.code());
+            }
+            return Ok(of_program.own_page(connection, status, file_head));
+        }
+    };
+    if let Some(refusal) = refuse_program(connection, request, file_head, call, program.script()) {
+        return Ok(CallOutcome::Answer(refusal, file_head.persistence));
+    }
+    let user = known_user(connection, request, file_head, call, program.script());
+    let asking = asking(call, &shared, user.as_deref());
+    let result = program.run(connection, request, head, &asking).await;
+    OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
+}
+
+/// The answer in place of the program at `script`, decoded, unless the rules for its own path let
+/// the request in. The request's path may only begin with the path of the program.
+fn refuse_program(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    head: AnswerHead,
+    call: &GatewayRequest,
+    script: &[u8],
+) -> Option<Answer> {
+    let Host { rules, name, .. } = call.host.host();
+    let out = &mut connection.output;
+    core_context::with(|local| {
+        check_script(local, request, head, script, out).or_else(|| {
+            let route = rules.refusal_of_program(script, head.asked(request))?;
+            Some(answer::by_route(local, route, name, request, script, head, out))
+        })
+    })
+}
+
+/// The answer in place of `script`, decoded, unless the present rules about clients for its path let
+/// the request in.
+fn check_script(
+    local: &mut CoreContext,
+    request: &Request<'_>,
+    head: AnswerHead,
+    script: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Answer> {
+    // A reload may have changed the numbers of hosts since the request came.
+    let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
+    answer::check_other(local, host, script, request, head, out)
 }
 
 /// The state of programs that all cores share.
@@ -92,14 +158,14 @@ fn shared() -> Arc<ProgramsShared> {
     programs::with(|programs| programs.shared.clone()).expect("a call is only for programs")
 }
 
-fn asking<'a>(call: &'a GatewayRequest, shared: &'a ProgramsShared) -> Asking<'a> {
+fn asking<'a>(call: &'a GatewayRequest, shared: &'a ProgramsShared, user: Option<&'a [u8]>) -> Asking<'a> {
     Asking {
         host: &call.host,
         uri: call.uri.as_deref(),
         options: &call.answering.options,
         content: call.content,
         name: call.name,
-        user: call.user.as_deref(),
+        user,
         spools: &shared.spools,
         errors: &shared.errors,
     }

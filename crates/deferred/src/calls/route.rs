@@ -5,6 +5,7 @@
 //! (`crates/files/src/programs.rs`). Leaves out which requests may be for programs
 //! ([`GatewayRequest`]).
 
+use super::{check_script, refuse_program};
 use bytes::Bytes;
 use std::{ops::ControlFlow, sync::Arc};
 use vermeil::{More, blocking, now_ms};
@@ -127,6 +128,11 @@ impl RouteSearch<'_> {
                 break;
             }
             if is_program(&handle) {
+                if !cut.path_info.is_empty()
+                    && let Some(refusal) = self.refuse_program(cut.script)
+                {
+                    return Ok(RequestRoute::File(refusal));
+                }
                 let (script, path_info) = (cut.script.to_vec(), cut.path_info.to_vec());
                 return Ok(RequestRoute::Program(FoundProgram { script, path_info }));
             }
@@ -157,7 +163,7 @@ impl RouteSearch<'_> {
         let Self { connection, request, head, .. } = self;
         let refused_by_guard = core_context::with(|local| {
             let out = &mut connection.output;
-            answer::check_other(local, call.host.id(), &script, request, *head, out)
+            check_script(local, request, *head, &script, out)
         });
         if let Some(answer) = refused_by_guard {
             return Ok(RequestRoute::File(answer));
@@ -171,6 +177,10 @@ impl RouteSearch<'_> {
             })),
             RunBy::Nothing => refused(connection, Status::Forbidden, *head),
         })
+    }
+
+    fn refuse_program(&mut self, script: &[u8]) -> Option<Answer> {
+        refuse_program(self.connection, self.request, self.head, self.call, script)
     }
 
     async fn look_up(&mut self, decoded: &[u8]) -> Result<Result<EntryHandle, Status>, Lost> {

@@ -45,7 +45,7 @@ pub(crate) async fn send(
     };
     let handle = look_up(connection, root.site(), &raw_path).await?;
     let mut file_answer = Vec::new();
-    let sending = core_context::with(|local| match &handle {
+    let mut sending = core_context::with(|local| match &handle {
         Ok(handle) if let EntryOutcome::File(file) = handle.outcome() => {
             // The program has handled the method, so this is a request for the file.
             let method = if request.method == Method::Head { Method::Head } else { Method::Get };
@@ -80,11 +80,20 @@ pub(crate) async fn send(
             kept
         })),
     };
-    // A page of the host has its own head.
-    if !matches!(sending.answer, Answer::Slow(Deferred::ErrorPage(_))) {
-        merge(&file_answer, &lines, &mut connection.output);
+    match &mut sending.answer {
+        // A page of the host has its own head.
+        Answer::Slow(Deferred::ErrorPage(page)) => {
+            lines_beside_error(&lines).for_each(|line| page.lines.extend_from_slice(line));
+        }
+        _ => merge(&file_answer, &lines, &mut connection.output),
     }
     Ok(Ok(sending))
+}
+
+/// The fields of a program that remain for the client when an error answers in place of the file,
+/// for example a cookie.
+fn lines_beside_error(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    field_lines(lines).filter(|line| !is_of_file(line) && !is_of_content(field_name(line)))
 }
 
 /// Fields that describe the file itself, or this server. The program's values are left out.
@@ -106,8 +115,7 @@ fn merge(answer: &[u8], lines: &[u8], out: &mut Vec<u8>) {
     let is_error = head.get(9).is_some_and(|&digit| digit >= b'4');
     if is_error {
         out.extend_from_slice(head);
-        let is_for_client = |line: &&[u8]| !is_of_file(line) && !is_of_content(field_name(line));
-        field_lines(lines).filter(is_for_client).for_each(|line| out.extend_from_slice(line));
+        lines_beside_error(lines).for_each(|line| out.extend_from_slice(line));
         return out.extend_from_slice(rest);
     }
     // With several ranges the type is that of the multipart body. A 304 answer has no type.

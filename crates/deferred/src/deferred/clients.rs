@@ -58,10 +58,7 @@ pub(super) fn enter(
     // A request that comes back to a rule, after redirects within the server, counts once.
     if permits.0.iter().all(|(rule, _)| *rule != entry.of_rule) {
         let out = &mut connection.output;
-        let entered = core_context::with(|local| {
-            let limits = local.server.limits.clone();
-            entry.enter(local, &parsed(acting, &limits), *head, out)
-        });
+        let entered = core_context::with(|local| entry.enter(local, &parsed(acting), *head, out));
         match entered {
             Ok(permit) => permits.0.push((entry.of_rule, permit)),
             Err(refused) => return refused,
@@ -128,8 +125,5 @@ fn answer_passed(
     passed: PassedCheck,
 ) -> Answer {
     head.passed.note(rule, passed);
-    core_context::with(|local| {
-        let limits = local.server.limits.clone();
-        answer::answer(local, &parsed(acting, &limits), head, &mut connection.output)
-    })
+    core_context::with(|local| answer::answer(local, &parsed(acting), head, &mut connection.output))
 }

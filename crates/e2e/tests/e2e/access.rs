@@ -9,7 +9,11 @@ on_usual! {
     password_opens_host_and_route,
     program_gets_user_and_no_password,
     index_page_has_its_own_guard,
+    index_page_of_cgi_folder_has_its_own_guard,
+    path_behind_program_leads_past_no_rule,
     rewrite_and_redirect_lead_past_no_guard,
+    rewrite_meets_the_guards_of_both_routes,
+    log_shows_only_users_that_were_asked_for,
     reload_reads_the_users_again,
     flood_of_wrong_passwords_leaves_files_served,
     client_over_its_rate_waits_or_gets_429,
@@ -181,6 +185,95 @@ fn index_page_has_its_own_guard(io: Io) {
     assert_eq!(client.get("/secret").status, 401);
     assert_eq!(client.get_with("/secret", &[RIGHT]).text(), "secret");
     server.stops_clean();
+}
+
+fn index_page_of_cgi_folder_has_its_own_guard(io: Io) {
+    let site = site();
+    fs::copy(site.path("cgi-bin/who"), site.path("cgi-bin/index.cgi")).expect("ours");
+    let server = serve(
+        io,
+        &site,
+        &format!(
+            "index = [\"index.cgi\"]\n\
+             [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\naccess.users = \"users\"\n{CGI}"
+        ),
+    );
+    let mut client = server.client();
+    for target in ["/cgi-bin/index.cgi", "/cgi-bin/"] {
+        assert_eq!(client.get(target).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[RIGHT]).text(), "Basic bcrypt none ", "{target}");
+    }
+    assert_eq!(client.get("/cgi-bin/who").status, 200);
+    server.stops_clean();
+}
+
+fn path_behind_program_leads_past_no_rule(io: Io) {
+    let site = site();
+    for name in ["closed", "guarded", "open"] {
+        fs::copy(site.path("cgi-bin/who"), site.path("cgi-bin").join(name)).expect("ours");
+    }
+    let server = serve(
+        io,
+        &site,
+        &format!(
+            "[[host.route]]\npath = \"/cgi-bin/closed\"\naction = \"deny\"\n\
+             [[host.route]]\npattern = \"^/cgi-bin/guarded$\"\naction = \"cgi\"\naccess.users = \"users\"\n\
+             [[host.route]]\npath = \"/cgi-bin/open\"\naction = \"redirect\"\nto = \"/\"\n{CGI}"
+        ),
+    );
+    let mut client = server.client();
+    for behind in ["", "/", "/x", "/x%2Fy"] {
+        assert_eq!(client.get(&format!("/cgi-bin/closed{behind}")).status, 403, "{behind}");
+        let target = format!("/cgi-bin/guarded{behind}");
+        assert_eq!(client.get(&target).status, 401, "{behind}");
+        assert_eq!(client.get_with(&target, &[RIGHT]).text(), "Basic bcrypt none ", "{behind}");
+    }
+    // A route that refuses nothing is for its own path only.
+    assert_eq!(client.get("/cgi-bin/open").status, 301);
+    assert_eq!(client.get("/cgi-bin/open/x").status, 200);
+    server.stops_clean();
+}
+
+fn rewrite_meets_the_guards_of_both_routes(io: Io) {
+    let site = site();
+    site.write("admin/page.html", b"page");
+    let server = serve(
+        io,
+        &site,
+        "[[host.route]]\nprefix = \"/admin\"\naction = \"files\"\naccess.users = \"users\"\n\
+         [[host.route]]\npattern = \"^/app/(.*)$\"\naction = \"rewrite\"\nto = \"/{1}\"\n\
+         [[host.route]]\nsuffix = \".html\"\naction = \"files\"\naccess.deny = [\"192.0.2.0/24\"]\n",
+    );
+    let mut client = server.client();
+    for target in ["/admin/page.html", "/app/admin/page.html"] {
+        assert_eq!(client.get(target).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[RIGHT]).text(), "page", "{target}");
+    }
+    let of_denied = ["X-Forwarded-For: 192.0.2.1", RIGHT];
+    assert_eq!(client.get_with("/app/admin/page.html", &of_denied).status, 403);
+    server.stops_clean();
+}
+
+fn log_shows_only_users_that_were_asked_for(io: Io) {
+    let site = site();
+    site.write("closed/page", b"page");
+    let file = site.configure(
+        io,
+        "[[host]]\nroot = \"site\"\n\
+         [[host.route]]\nprefix = \"/closed\"\naction = \"files\"\naccess.users = \"users\"\n",
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    let log = format!("log = {:?}\nlog_format = \"{{status}} {{user}}\"", site.outside("access.log"));
+    fs::write(&file, text.replace("log = \"off\"", &log)).unwrap();
+    let server = TestServer::of_file(&file);
+    let mut client = server.client();
+    assert_eq!(client.get_with("/page", &[WRONG]).status, 200);
+    assert_eq!(client.get_with("/closed/page", &[WRONG]).status, 401);
+    assert_eq!(client.get_with("/closed/page", &[RIGHT]).status, 200);
+    drop(client);
+    server.stops_clean();
+    let lines = fs::read_to_string(site.outside("access.log")).unwrap();
+    assert_eq!(lines, "200 -\n401 bcrypt\n200 bcrypt\n");
 }
 
 fn rewrite_and_redirect_lead_past_no_guard(io: Io) {

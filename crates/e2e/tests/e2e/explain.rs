@@ -1,6 +1,9 @@
 //! `vermeil check --explain URL`.
 
-use crate::support::{Io, TestSite, vermeil};
+use crate::{
+    support::{Io, TestSite, vermeil},
+    tls::TestCertificate,
+};
 use std::{fs, path::Path};
 
 fn explained(file: &Path, url: &str) -> (Option<i32>, String) {
@@ -161,5 +164,93 @@ fn explanation_agrees_with_the_server() {
             assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
         }
         assert!(!said.contains(missing), "{url}: {missing} is in:\n{said}");
+    }
+}
+
+#[test]
+fn explanation_knows_listeners_and_https() {
+    let site = TestSite::new();
+    site.write("index.html", b"page");
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let file = site.outside("explained.toml");
+    let text = r#"
+        [[listener]]
+        address = "127.0.0.1:8080"
+        [[listener]]
+        address = "127.0.0.1:8444"
+        tls = true
+        [[listener]]
+        address = "127.0.0.1:443"
+        tls = true
+        [[host]]
+        root = "site"
+        default = true
+        [[host]]
+        names = ["a.example"]
+        root = "site"
+        listen = ["127.0.0.1:8080", "127.0.0.1:8444"]
+        https = "redirect"
+        certificate = "a.crt"
+        key = "a.key"
+        [[host]]
+        names = ["b.example"]
+        root = "site"
+        listen = ["127.0.0.1:443"]
+    "#;
+    fs::write(&file, text).unwrap();
+    for (url, lines) in [
+        (
+            "http://a.example/x?y",
+            [
+                "listener: 127.0.0.1:8080 (assumed)",
+                "answer: 301 to https://a.example:8444/x?y, because the host",
+            ],
+        ),
+        ("http://a.example/.well-known/acme-challenge/x", ["host: a.example", "answer: 404"]),
+        ("https://a.example:8444/", ["listener: 127.0.0.1:8444 (assumed)", "host: a.example (by its name"]),
+        ("https://b.example/", ["listener: 127.0.0.1:443 (assumed)", "host: b.example (by its name"]),
+        ("http://b.example/", ["listener: 127.0.0.1:8080 (assumed)", "host: the default"]),
+    ] {
+        let (code, said) = explained(&file, url);
+        assert_eq!(code, Some(0), "{said}");
+        for line in lines {
+            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn explanation_knows_the_path_behind_a_program() {
+    let site = TestSite::new();
+    site.write("index.php", b"<?php");
+    site.write("closed.php", b"<?php");
+    site.write("a/b.txt", b"text");
+    let file = site.configure(
+        Io::Epoll,
+        r#"
+        [[host]]
+        root = "site"
+        php = true
+        [[host.route]]
+        path = "/closed.php"
+        action = "deny"
+        [[host.route]]
+        prefix = "/fixed"
+        action = "answer"
+        body = "x"
+        "#,
+    );
+    let root = site.root().display().to_string();
+    for (url, line) in [
+        ("/index.php/2024/x", format!("answer: PHP: {root}/index.php")),
+        ("/closed.php/x", "answer: refused by the route /closed.php".to_owned()),
+        ("/none.php/x", "answer: 404".to_owned()),
+        ("/a%2Fb.txt", "answer: 404".to_owned()),
+        ("/fixed/a%2Fb", "answer: 404, because the path has an encoded slash".to_owned()),
+    ] {
+        let (code, said) = explained(&file, url);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&line), "{url}: {line} is not in:\n{said}");
     }
 }

@@ -47,6 +47,7 @@ on_both! {
 on_usual! {
     host_has_the_certificate_of_its_name,
     wrong_key_is_refused_by_check_and_serve_and_reload,
+    idle_connection_ends_with_an_alert,
     host_that_requires_https_redirects,
     program_gets_variables_of_tls,
     proxy_that_names_https_is_not_redirected,
@@ -327,6 +328,19 @@ fn wrong_key_is_refused_by_check_and_serve_and_reload(io: Io) {
     refused("every user of this machine may read or write the private key");
     fs::remove_file(&key).expect("removed");
     refused("a.key: No such file");
+    server.stops_clean();
+}
+
+fn idle_connection_ends_with_an_alert(io: Io) {
+    let site = TestSite::new();
+    let (server, certificate) = start(io, &site, "[timeouts]\nkeep_alive = \"50ms\"\n");
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    let mut client = client(secure_addr(&server), &config, "a.example");
+    write!(client, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    // Without the end of TLS (`close_notify`) this is an error.
+    client.read_to_end(&mut answer).expect("an answer and its end");
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{answer:?}");
     server.stops_clean();
 }
 

@@ -23,7 +23,7 @@ pub use spawning::{install, watch};
 pub use start::{CgiError, profiles};
 pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare};
 
-use crate::parts::{Asking, Broken, GatewayClient, Relayed};
+use crate::parts::{Asking, Broken, FoundProgram, GatewayClient, Relayed};
 use bytes::Bytes;
 use find::{Looked, LookupWait, ProgramLookup};
 use run::CgiRun;
@@ -39,7 +39,7 @@ use vermeil::{More, blocking};
 use vermeil_exchange::{AnswerHead, Lost, ProgramTimes, nanoseconds};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_routing::{
-    hosts::{Action, Asked, Rules},
+    hosts::{Action, Asked, Met, Rules},
     turns::{HostNumber, HostTurns},
 };
 use vermeil_settings::cgi::{CgiOptions, HostPrograms, Nph};
@@ -119,32 +119,64 @@ pub struct CgiSite {
     programs: Arc<HostPrograms>,
 }
 
-/// The result of a request for a program.
-pub enum CgiOutcome {
-    /// There is no program, or the request may not use the program. The reason is set if the
-    /// operator can act on the reason.
-    No(Status, Option<String>),
-    /// The program was asked.
-    Yes(Result<Relayed, Broken>),
+/// Why no program answers a request.
+pub struct NoProgram {
+    /// The status of the answer.
+    pub status: Status,
+    /// The reason, if the operator can act on the reason.
+    pub reason: Option<String>,
 }
 
-/// Answers `request` by the program that its path names.
-pub async fn answer(
+impl From<Status> for NoProgram {
+    fn from(status: Status) -> Self {
+        Self { status, reason: None }
+    }
+}
+
+/// A program that may answer a request.
+pub struct CgiProgram<'a> {
+    cgi: &'a Arc<Cgi>,
+    site: Arc<CgiSite>,
+    found: FoundProgram,
+}
+
+impl CgiProgram<'_> {
+    /// The path of the program in its host, decoded.
+    pub fn script(&self) -> &[u8] {
+        &self.found.script
+    }
+
+    /// Answers `request` by the program.
+    pub async fn run(
+        &self,
+        connection: &mut impl GatewayClient,
+        request: &Request<'_>,
+        head: AnswerHead,
+        asking: &Asking<'_>,
+    ) -> Result<Relayed, Broken> {
+        let run = CgiRun { cgi: self.cgi, site: &self.site, request, asking, program: &self.found, head };
+        let result = run.run(connection).await;
+        self.cgi.count(&result);
+        result
+    }
+}
+
+/// Finds the program that the path of `request` names, or `script`, decoded.
+pub async fn find<'a>(
     connection: &mut impl GatewayClient,
     request: &Request<'_>,
     head: AnswerHead,
-    asking: &Asking<'_>,
-    cgi: Option<&Arc<Cgi>>,
+    host: &Met,
+    cgi: Option<&'a Arc<Cgi>>,
     script: Option<&[u8]>,
-) -> Result<CgiOutcome, Lost> {
-    let asked = match CgiRequestParts::of(request, asking, cgi, script, head.asked(request)) {
+) -> Result<Result<CgiProgram<'a>, NoProgram>, Lost> {
+    let asked = match CgiRequestParts::of(request, host, cgi, script, head.asked(request)) {
         Ok(asked) => asked,
-        Err(status) => return Ok(CgiOutcome::No(status, None)),
+        Err(status) => return Ok(Err(status.into())),
     };
     let Some(site) = asked.cgi.site(&asked.site) else {
-        return Ok(CgiOutcome::No(Status::ServiceUnavailable, None));
+        return Ok(Err(Status::ServiceUnavailable.into()));
     };
-    let site = &*site;
     let mut looked = Looked::Nothing;
     for ProgramCandidate { path, names_max, suffix } in asked.candidates {
         let look = ProgramLookup { root: site.folder.clone(), path, names_max, suffix };
@@ -154,7 +186,7 @@ pub async fn answer(
                 connection.flush(Bytes::new(), More::No).await?;
                 match blocking(move || look.now(LookupWait::Yes)).await {
                     Ok(looked) => looked,
-                    Err(_) => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
+                    Err(_) => return Ok(Err(Status::ServiceUnavailable.into())),
                 }
             }
             looked => looked,
@@ -163,31 +195,35 @@ pub async fn answer(
             break;
         }
     }
-    let program = match looked {
-        Looked::Found(program) => program,
-        Looked::Nothing => return Ok(CgiOutcome::No(Status::NotFound, None)),
+    let found = match found_program(looked) {
+        Ok(found) => found,
+        Err(none) => return Ok(Err(none)),
+    };
+    // This check follows the lookup, because a missing program is a 404 for every method.
+    if matches!(request.method, Method::Trace | Method::Connect) {
+        return Ok(Err(Status::MethodNotAllowed.into()));
+    }
+    Ok(Ok(CgiProgram { cgi: asked.cgi, site, found }))
+}
+
+fn found_program(looked: Looked) -> Result<FoundProgram, NoProgram> {
+    match looked {
+        Looked::Found(program) => Ok(program),
+        Looked::Nothing => Err(Status::NotFound.into()),
         Looked::Link(path) => {
-            let why = format!(
+            let reason = format!(
                 "{} is a symbolic link, and none is followed to a program: put the program itself there, or a script that \
                  executes it",
                 path.escape_ascii()
             );
-            return Ok(CgiOutcome::No(Status::NotFound, Some(why)));
+            Err(NoProgram { status: Status::NotFound, reason: Some(reason) })
         }
-        Looked::Refused(why) => {
-            let why = format!("the server may not look for the program: {why}");
-            return Ok(CgiOutcome::No(Status::Forbidden, Some(why)));
+        Looked::Refused(error) => {
+            let reason = format!("the server may not look for the program: {error}");
+            Err(NoProgram { status: Status::Forbidden, reason: Some(reason) })
         }
-        Looked::MustWait => return Ok(CgiOutcome::No(Status::ServiceUnavailable, None)),
-    };
-    // This check follows the lookup, because a missing program is a 404 for every method.
-    if matches!(request.method, Method::Trace | Method::Connect) {
-        return Ok(CgiOutcome::No(Status::MethodNotAllowed, None));
+        Looked::MustWait => Err(Status::ServiceUnavailable.into()),
     }
-    let run = CgiRun { cgi: asked.cgi, site, request, asking, program: &program, head };
-    let result = run.run(connection).await;
-    asked.cgi.count(&result);
-    Ok(CgiOutcome::Yes(result))
 }
 
 /// The parts of a request that are known before any lookup.
@@ -229,7 +265,7 @@ impl ProgramCandidate {
 impl<'a> CgiRequestParts<'a> {
     fn of(
         request: &Request<'_>,
-        asking: &Asking<'_>,
+        host: &Met,
         cgi: Option<&'a Arc<Cgi>>,
         script: Option<&[u8]>,
         asked: Asked<'_>,
@@ -242,7 +278,7 @@ impl<'a> CgiRequestParts<'a> {
             None => (path.bytes, path.names_max()),
         };
         let cgi = cgi.ok_or(Status::NotFound)?;
-        let host = asking.host.host();
+        let host = host.host();
         Ok(Self {
             cgi,
             site: (host.document_root().ok_or(Status::NotFound)?.into(), host.rules.cgi.clone()),

@@ -79,17 +79,10 @@ impl GatewayRequest {
         Some(Self { script: Some(script.into()), ..call })
     }
 
-    /// The same call with the user that the rules about clients of `script`, an index page, let in.
-    pub fn with_user_of(
-        self,
-        hosts: &CoreHosts,
-        host: HostId,
-        request: &Request<'_>,
-        asked: Asked<'_>,
-        script: &[u8],
-    ) -> Self {
-        let user = self.user.clone().or_else(|| user(hosts, host, request, asked, script));
-        Self { user, ..self }
+    /// The user of the request that runs `script`, decoded: a user that the rules for the request's
+    /// own path let in, or the rules for `script`.
+    pub fn user_of(&self, request: &Request<'_>, asked: Asked<'_>, script: &[u8]) -> Option<Arc<[u8]>> {
+        self.user.clone().or_else(|| user(&self.host, request, asked, script))
     }
 
     /// The same call for the CGI program `script`, an index page.
@@ -112,13 +105,10 @@ impl GatewayRequest {
             _ if request.expect_continue => Collected::Awaits,
             _ => Collected::Follows,
         };
-        let user = match hosts.hosts().is_guarded(host) {
-            true => path::decode_for_program(request.target.path, &mut Vec::new())
-                .ok()
-                .and_then(|path| user(hosts, host, request, asked, path.bytes)),
-            false => None,
-        };
         let host = hosts.met(host);
+        let user = path::decode_for_program(request.target.path, &mut Vec::new())
+            .ok()
+            .and_then(|path| user(&host, request, asked, path.bytes));
         let name = RequestName(heads.boundary());
         Some(Self { host, answering, reason, script: None, content, name, uri: None, user })
     }
@@ -126,14 +116,12 @@ impl GatewayRequest {
 
 /// The user of a request that the rules of `host` for `path`, decoded, have let in with name and
 /// password.
-fn user(
-    hosts: &CoreHosts,
-    host: HostId,
-    request: &Request<'_>,
-    asked: Asked<'_>,
-    path: &[u8],
-) -> Option<Arc<[u8]>> {
-    hosts.hosts().host(host).rules.guard_at(path, asked)?.1.realm.as_ref()?;
+fn user(host: &Met, request: &Request<'_>, asked: Asked<'_>, path: &[u8]) -> Option<Arc<[u8]>> {
+    if !host.is_guarded() {
+        return None;
+    }
+    let mut guards = host.host().rules.guards_at(path, asked);
+    guards.find(|(_, guard)| guard.realm.is_some())?;
     Some(BasicCredentials::of(request)?.user().into())
 }
 

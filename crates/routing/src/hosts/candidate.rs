@@ -2,6 +2,7 @@
 //! look these paths up. Tested in `tests.rs`.
 
 use std::{fmt, str::FromStr};
+use vermeil_http::path;
 
 /// The placeholder of the request's path.
 const PATH: &str = "{path}";
@@ -29,6 +30,9 @@ pub enum CandidateError {
     /// A dot segment, an empty segment or an escape.
     #[error("write the path as it is when decoded, without dot segments and empty segments")]
     Segments,
+    /// A fixed path with a name that is never served.
+    #[error("names that begin with a dot are never served; name another file")]
+    Hidden,
 }
 
 impl Candidate {
@@ -66,6 +70,11 @@ impl FromStr for Candidate {
         let is_odd = |segment: &str| matches!(segment, "." | "..");
         if behind.contains("//") || behind.contains('%') || behind.split('/').any(is_odd) {
             return Err(CandidateError::Segments);
+        }
+        if let Self::Fixed(path) = &candidate
+            && path::decode(path.as_bytes(), &mut Vec::new()).is_ok_and(|path| path.has_dotfile)
+        {
+            return Err(CandidateError::Hidden);
         }
         Ok(candidate)
     }

@@ -11,6 +11,7 @@ mod compression_rules;
 mod condition;
 mod guard;
 mod header_rules;
+mod https;
 mod name;
 mod network;
 mod open;

@@ -268,6 +268,11 @@ impl Met {
         self.hosts.host(self.id)
     }
 
+    /// Whether the host has rules about clients.
+    pub fn is_guarded(&self) -> bool {
+        self.hosts.is_guarded(self.id)
+    }
+
     /// The number of the host in its configuration.
     pub fn id(&self) -> HostId {
         self.id
@@ -365,6 +370,12 @@ impl CoreHosts {
     #[inline]
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
+    }
+
+    /// The number of the present configuration.
+    #[inline]
+    pub fn configuration(&self) -> u32 {
+        self.number
     }
 
     /// Replaces the configuration. Folders with the same options stay open.

@@ -123,6 +123,11 @@ impl Route {
             || peer.is_some_and(|peer| self.from.iter().any(|network| network.contains(peer)))
     }
 
+    /// Whether the route answers no request of the client `peer`.
+    pub fn refuses(&self, peer: Option<Client>) -> bool {
+        matches!(self.action, Action::Deny(_)) || !self.lets_in(peer)
+    }
+
     /// Whether the route covers `path`, decoded.
     pub fn covers(&self, path: &[u8]) -> bool {
         self.path.as_ref().is_none_or(|whole| whole.as_bytes() == path)

@@ -34,7 +34,7 @@ use vermeil_settings::{
     cgi::HostPrograms,
     gateway::HostSends,
     php::{self, PoolOptions},
-    tls::{HTTPS_PORT, HttpsUse},
+    tls::HttpsUse,
 };
 use vermeil_tls::HostTls;
 
@@ -137,11 +137,17 @@ impl Rules {
     /// or is not for the client. Earlier rewrites do not count.
     #[cold]
     pub fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
-        let refuses = |route: &Route| matches!(route.action, Action::Deny(_)) || !route.lets_in(asked.peer);
-        let counts = |route: &Route| refuses(route) || !matches!(route.action, Action::Rewrite { .. });
+        let counts =
+            |route: &Route| route.refuses(asked.peer) || !matches!(route.action, Action::Rewrite { .. });
         let mut earlier = self.routes.iter().enumerate().take(asked.first);
         let first = earlier.find(|(_, route)| counts(route) && route.matches(path, asked));
-        first.filter(|(_, route)| refuses(route))
+        first.filter(|(_, route)| route.refuses(asked.peer))
+    }
+
+    /// The route that refuses the program at `script`, decoded, to the client. The rest of the
+    /// request's path is for the program, so the routes did not see the program's own path.
+    pub fn refusal_of_program(&self, script: &[u8], asked: Asked<'_>) -> Option<&Route> {
+        self.route(script, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
     }
 
     /// Whether the routes leave `target`, a candidate of `try`, to files and programs.
@@ -170,18 +176,22 @@ impl Rules {
         of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
     }
 
-    /// The rules about clients for a path, decoded, and their number in this host. The rules are
-    /// those of the route that answers. After a rewrite, the rules of an earlier route with this
-    /// path hold too, because a rewrite must not lead past them.
-    pub fn guard_at(&self, path: &[u8], asked: Asked<'_>) -> Option<(u32, &Guard)> {
-        let answers = self.route(path, asked);
+    /// The rules about clients for a path, decoded, with their numbers in this host: those of the
+    /// route that answers. After a rewrite, the rules of the first earlier route with this path come
+    /// before, because a rewrite must not lead past them.
+    pub fn guards_at(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = (u32, &Guard)> {
         let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
         let mut earlier = self.routes.iter().enumerate().take(asked.first);
-        let of_route = answers.filter(|(_, route)| route.guard.is_some()).or_else(|| {
-            earlier
-                .find(|(_, route)| route.guard.is_some() && !is_rewrite(route) && route.matches(path, asked))
-        });
-        match of_route.and_then(|(number, route)| Some((number, route.guard.as_deref()?))) {
+        let earlier = earlier.find(|(_, route)| !is_rewrite(route) && route.matches(path, asked));
+        let answers = self.route(path, asked).or(earlier);
+        let before = earlier.map(|earlier| self.guard_of(Some(earlier)));
+        [before.flatten(), self.guard_of(answers)].into_iter().flatten()
+    }
+
+    /// The rules about clients of a route, or of the host if the route has none.
+    fn guard_of<'r>(&'r self, route: Option<(usize, &'r Route)>) -> Option<(u32, &'r Guard)> {
+        let of_route = route.and_then(|(number, route)| Some((number, route.guard.as_deref()?)));
+        match of_route {
             Some((number, guard)) => {
                 Some((u32::try_from(number).expect("a file has fewer routes") + 1, guard))
             }
@@ -189,7 +199,7 @@ impl Rules {
         }
     }
 
-    /// The rules about clients with a number of [`guard_at`](Self::guard_at).
+    /// The rules about clients with a number of [`guards_at`](Self::guards_at).
     pub fn guard(&self, number: u32) -> Option<&Guard> {
         match number.checked_sub(1) {
             Some(route) => self.routes.get(route as usize)?.guard.as_deref(),
@@ -328,11 +338,11 @@ struct HostNames {
 }
 
 /// Hosts with certificates.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SecureHosts {
     certificates: HashMap<HostId, Arc<HostTls>, RandomState>,
-    /// The port of HTTPS in redirects.
-    port: u16,
+    /// The listeners that speak HTTPS, as configured.
+    listeners: Vec<ListenAddr>,
     /// Whether a host asks clients for certificates.
     ask_clients: bool,
 }
@@ -625,7 +635,7 @@ impl HostsBuilder {
             unknown: Unknown::Default,
             bound: BoundHosts::default(),
             proxies: TrustedProxies::default(),
-            secure: SecureHosts { certificates: HashMap::default(), port: HTTPS_PORT, ask_clients: false },
+            secure: SecureHosts::default(),
             needs: RequestNeeds::default(),
             hasher: RandomState::default(),
         };
@@ -735,9 +745,25 @@ impl HostsBuilder {
         self.hosts.secure.certificates.insert(host, Arc::new(certificates));
     }
 
-    /// The port of HTTPS in redirects; `None` for the port that goes without saying.
-    pub fn set_https_port(&mut self, port: Option<u16>) {
-        self.hosts.secure.port = port.unwrap_or(HTTPS_PORT);
+    /// Names the listeners that speak HTTPS.
+    pub fn set_https_listeners(&mut self, listeners: &[ListenAddr]) {
+        self.hosts.secure.listeners = listeners.to_vec();
+    }
+
+    /// The hosts that no request reaches, if requests for unknown names get the answer `unknown`.
+    pub fn unreachable(&self, unknown: Unknown) -> impl Iterator<Item = HostId> {
+        let hosts = (0..self.hosts.hosts.len() as u32).map(HostId);
+        hosts.filter(move |id| {
+            let is_nameless = self.hosts.hosts[id.index()].name.is_none();
+            // Clients that name no host get the certificates of such a host.
+            let is_for_tls = self.hosts.secure.certificates.contains_key(id);
+            let is_bound = self.hosts.bound.addrs.contains_key(id);
+            let is_reached = match unknown {
+                Unknown::Refuse => is_for_tls,
+                Unknown::Default => is_bound || self.hosts.default == *id,
+            };
+            is_nameless && !is_reached
+        })
     }
 
     /// Makes `host` the host for unknown names.

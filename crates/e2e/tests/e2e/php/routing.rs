@@ -1,13 +1,14 @@
 //! The requests that go to PHP, PHP's variables for them, and the files that PHP may have sent.
 
-use super::{serve, site, write};
-use crate::support::{ExpectedContent, Io, noise, on_usual};
+use super::{is_installed, serve, site, write};
+use crate::support::{ExpectedContent, Io, TestServer, noise, on_usual};
 use std::fs;
 
 on_usual! {
     programs_run_and_are_never_sent,
     only_a_regular_file_with_the_name_is_a_program,
     a_folder_without_a_page_is_answered_by_its_program,
+    path_behind_program_leads_past_no_rule,
     programs_get_request_variables,
     files_are_sent_from_allowed_folders,
 }
@@ -109,6 +110,30 @@ fn a_folder_without_a_page_is_answered_by_its_program(io: Io) {
         assert_eq!(plain.status, if args.is_empty() { 200 } else { 403 });
         assert_eq!(client.request("POST", "/plain/", &[]).status, 405);
     }
+}
+
+fn path_behind_program_leads_past_no_rule(io: Io) {
+    let site = site();
+    write(&site, "closed.php", "echo 'closed';");
+    write(&site, "open.php", "echo 'open';");
+    if !is_installed() {
+        return;
+    }
+    let server = TestServer::configured(
+        io,
+        &site,
+        "[php]\n[[host]]\nroot = \"site\"\nphp = true\n\
+         [[host.route]]\npath = \"/closed.php\"\naction = \"deny\"\n\
+         [[host.route]]\npattern = \"^/open.php$\"\naction = \"redirect\"\nto = \"/\"\n",
+    );
+    let mut client = server.client();
+    for target in ["/closed.php", "/closed.php/", "/closed.php/x", "/closed.php/x%2Fy"] {
+        assert_eq!(client.get(target).status, 403, "{target}");
+    }
+    // A route that refuses nothing is for its own path only.
+    assert_eq!(client.get("/open.php").status, 301);
+    assert_eq!(client.get("/open.php/x").text(), "open");
+    server.stops_clean();
 }
 
 fn programs_get_request_variables(io: Io) {

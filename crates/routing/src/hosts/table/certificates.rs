@@ -39,8 +39,11 @@ impl Hosts {
         self.secure.certificates.iter().map(|(host, certificates)| (*host, certificates))
     }
 
-    /// The port of HTTPS in addresses; `None` for the port that goes without saying.
-    pub fn https_port(&self) -> Option<u16> {
-        Some(self.secure.port).filter(|port| *port != HTTPS_PORT)
+    /// The port of HTTPS in addresses of `host`; `None` for the port that goes without saying.
+    pub fn https_port(&self, host: HostId) -> Option<u16> {
+        let of_host = self.secure.listeners.iter().filter(|at| self.answers_at(host, Some(**at)));
+        let mut ports = of_host.filter_map(ListenAddr::port);
+        let first = ports.next()?;
+        (first != HTTPS_PORT && ports.all(|port| port != HTTPS_PORT)).then_some(first)
     }
 }
