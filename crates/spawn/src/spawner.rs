@@ -332,8 +332,14 @@ impl<'k> Spawner<'k> {
         self.reply(asker.channel, reply, None);
     }
 
+    /// Closes a channel and kills its programs.
     fn close(&mut self, channel: usize) {
-        self.lines[channel] = None;
+        if let Some(line) = self.lines[channel].take() {
+            // The keeper holds the same socket open. So without this call the epoll would keep the
+            // socket after the close, and report the end of the channel for ever.
+            let deleted = epoll::delete(&self.epoll, &line.socket);
+            debug_assert!(deleted.is_ok(), "a channel is registered as long as it is open");
+        }
         self.jobs.kill_all(|of| of == channel);
     }
 

@@ -48,6 +48,7 @@ cases! {
         a_killed_spawner_is_replaced,
         programs_die_with_their_spawner,
         without_keeper_the_spawner_goes_on,
+        spawner_sleeps_after_one_channel_closes,
         without_both_nothing_is_left_to_ask,
         programs_die_with_the_server,
         a_stopped_keeper_leaves_nothing,

@@ -1,6 +1,8 @@
 //! The ends of programs: by themselves, killed, late, and with the processes they depend on.
 
-use crate::fixture::{FixtureProgram, ProgramFolder, SpawnerFixture, line, name_of, pid, runs, until};
+use crate::fixture::{
+    FixtureProgram, ProgramFolder, SpawnerFixture, line, name_of, pid, runs, status, until,
+};
 use rustix::process::{Signal, kill_process};
 use std::{
     env, fs,
@@ -161,6 +163,25 @@ pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
         spawner.channel.is_gone().then_some(())
     });
     assert!(matches!(spawner.ask(spawner.request("hello")), Err(SpawnError::Gone)));
+}
+
+/// Regression: the epoll of the spawner reported the end of the closed channel for ever, because
+/// the keeper holds the channel open.
+pub(crate) fn spawner_sleeps_after_one_channel_closes(_: &[String]) {
+    let site = ProgramFolder::new();
+    site.script("hello", "echo hello");
+    site.script("wait", "exec sleep 1000");
+    let (mut spawner, closed) = SpawnerFixture::start_with_second_channel(&site.profile());
+    drop(closed);
+    for round in ["the first spawner", "the next spawner"] {
+        // The end of the other channel came before this request.
+        assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n", "{round}");
+        until(round, || status(spawner.pid(), "State").starts_with('S').then_some(()));
+        let running = spawner.ask(spawner.request("wait")).expect("asked");
+        spawner.started(&running);
+        kill_process(pid(spawner.pid()), Signal::KILL).expect("our own");
+        spawner.failed(&running);
+    }
 }
 
 pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {

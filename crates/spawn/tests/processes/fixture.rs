@@ -99,6 +99,15 @@ impl SpawnerFixture {
         Self { keeper, channel: channels.remove(0), profile }
     }
 
+    /// As [`start`](Self::start), with a second channel.
+    pub(crate) fn start_with_second_channel(profile: &Profile) -> (Self, Channel) {
+        let mut preparation = vermeil_spawn::start().expect("a keeper");
+        let profile = preparation.define(profile).expect("a sound profile");
+        let (keeper, mut channels) = preparation.serve(2).expect("a spawner");
+        let second = channels.remove(1);
+        (Self { keeper, channel: channels.remove(0), profile }, second)
+    }
+
     pub(crate) fn request(&self, program: &str) -> ProgramRequest {
         ProgramRequest::new(self.profile, Program::Below(Path::new(program)))
     }
