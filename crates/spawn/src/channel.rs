@@ -1,5 +1,6 @@
-//! The client: one core's connection to the spawner. The client never blocks. The caller need only
-//! call [`Channel::receive`] when the socket is readable.
+//! The client: one core's connection to the spawner. The client never blocks. The caller calls
+//! [`Channel::receive`] when the socket is readable. While requests wait, the caller also calls
+//! [`Channel::receive`] when the cause of the wait has gone ([`Channel::obstacle`]).
 //!
 //! ```text
 //! spawn ──▶ (waiting, if the socket is full) ──▶ sent ──▶ Started ──▶ Exited
@@ -22,11 +23,17 @@ use std::{
     collections::{BTreeSet, VecDeque},
     fmt, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 /// Requests that wait because the socket is full; each holds three descriptors, so all hold 768. A
 /// start takes some 180 µs (`bench cgi`), so the spawner starts so many in a twentieth of a second.
 const WAITING_MAX: usize = 256;
+
+/// Time until a request that the kernel refused is sent again. The kernel refuses a request while
+/// too many descriptors are in flight, which ends without an event. A start takes some 180 µs, so
+/// the spawner takes some 50 requests meanwhile, and a hundred attempts a second cost nothing.
+pub const SEND_RETRY: Duration = Duration::from_millis(10);
 
 /// Bytes of the longest answer: a path of 4,096 bytes and some numbers.
 const REPLY_BYTES_MAX: usize = 8192;
@@ -75,6 +82,17 @@ pub enum ProgramEvent {
     },
 }
 
+/// Why requests wait in a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendObstacle {
+    /// The socket is full. The descriptor of [`Channel::readiness`] becomes writable when the
+    /// socket has room.
+    FullSocket,
+    /// The kernel refused the message, for example because too many descriptors are in flight. No
+    /// event tells when the kernel would take the message, so the caller waits for [`SEND_RETRY`].
+    Refused,
+}
+
 /// A connection to the spawner.
 pub struct Channel {
     socket: OwnedFd,
@@ -84,6 +102,8 @@ pub struct Channel {
     /// Requests sent to this generation's spawner that have not ended.
     sent: BTreeSet<JobId>,
     waiting: VecDeque<WaitingReply>,
+    /// Why the first waiting request was not sent.
+    obstacle: Option<SendObstacle>,
     /// Failures to report before anything is read.
     ended: VecDeque<(JobId, SpawnError)>,
     buffer: Box<[u8]>,
@@ -117,6 +137,7 @@ impl Channel {
             jobs: 0,
             sent: BTreeSet::new(),
             waiting: VecDeque::new(),
+            obstacle: None,
             ended: VecDeque::new(),
             buffer: vec![0; REPLY_BYTES_MAX].into(),
         };
@@ -130,6 +151,12 @@ impl Channel {
     /// When there are no descriptors left.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
+    }
+
+    /// Why requests wait; `None` if no request waits. The caller must call [`Channel::receive`]
+    /// once the obstacle has gone, because an event of the spawner need not follow.
+    pub fn obstacle(&self) -> Option<SendObstacle> {
+        self.obstacle.filter(|_| !self.waiting.is_empty())
     }
 
     /// Whether spawner and keeper have both gone, so that no spawner will come.
@@ -186,8 +213,9 @@ impl Channel {
         }
     }
 
-    /// The next event, if there is one. Call this until it returns no event whenever the descriptor
-    /// is readable, and after [`Channel::kill`].
+    /// The next event, if there is one. Also sends waiting requests. Call this until it returns no
+    /// event whenever the descriptor is readable, after [`Channel::kill`], and when the
+    /// [obstacle](Channel::obstacle) has gone.
     ///
     /// # Errors
     ///
@@ -202,7 +230,10 @@ impl Channel {
             }
             let received = match socket::receive(self.socket.as_fd(), &mut self.buffer) {
                 Ok(Some(received)) => received,
-                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::AGAIN) => {
+                    self.send_waiting();
+                    return Ok(None);
+                }
                 // No descriptor was free for the message. The message is lost, and its job with it.
                 Err(Errno::MSGSIZE) => continue,
                 Ok(None) | Err(Errno::CONNRESET | Errno::PIPE) => {
@@ -244,6 +275,7 @@ impl Channel {
     }
 
     fn send_waiting(&mut self) {
+        self.obstacle = None;
         while let Some(waiting) = self.waiting.front_mut() {
             address(&mut waiting.message, self.generation, waiting.job.0);
             let stdio = waiting.stdio.as_ref();
@@ -259,9 +291,15 @@ impl Channel {
                     }
                     self.waiting.pop_front();
                 }
-                // The end of the connection is noticed by the read. Too many descriptors in flight
-                // also counts as a full socket.
-                Err(_) => return,
+                Err(Errno::AGAIN) => {
+                    self.obstacle = Some(SendObstacle::FullSocket);
+                    return;
+                }
+                // The end of the connection is noticed by the read.
+                Err(_) => {
+                    self.obstacle = Some(SendObstacle::Refused);
+                    return;
+                }
             }
         }
     }

@@ -61,7 +61,7 @@ mod user;
 mod wire;
 
 pub use beside::{CompanionProcess, fork_beside};
-pub use channel::{Channel, JobId, ProgramEvent, Stdio};
+pub use channel::{Channel, JobId, ProgramEvent, SEND_RETRY, SendObstacle, Stdio};
 pub use error::{DefineError, ProcessStartError, SpawnError, StartFault, StartStep};
 pub use profile::{Cgroup, Confinement, Identity, NewPrivileges, Profile, ProfileId, ResourceLimits};
 pub use removal::Remover;

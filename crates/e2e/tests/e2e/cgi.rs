@@ -1,6 +1,7 @@
 //! CGI with real programs: shell scripts, C, and PHP's own parsing of the variables.
 
 mod answers;
+mod floods;
 
 use crate::support::{
     ConnectionEnd, ExpectedContent, Io, PATIENCE, Response, TestClient, TestServer, TestSite, noise,

@@ -11,13 +11,16 @@ use std::{
     future::poll_fn,
     io,
     os::fd::OwnedFd,
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Poll, Waker},
+    task::{Context, Poll, Waker},
 };
-use vermeil::Source;
+use vermeil::{Source, sleep};
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_routing::turns::HostTurn;
-use vermeil_spawn::{Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SpawnError, Stdio};
+use vermeil_spawn::{
+    Channel, JobId, ProgramEvent, ProgramExit, ProgramRequest, SEND_RETRY, SendObstacle, SpawnError, Stdio,
+};
 
 thread_local! {
     static SPAWNING: RefCell<Option<Spawning>> = const { RefCell::new(None) };
@@ -27,6 +30,8 @@ thread_local! {
 struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, SpawnSlot>,
+    /// The task of [`watch`], while no request waits in the channel.
+    watcher: Option<Waker>,
     notices: Arc<Notices>,
 }
 
@@ -53,7 +58,24 @@ impl Spawning {
         let job = self.channel.spawn(request, stdio)?;
         let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
         self.slots.insert(job, slot);
+        self.tell_watcher();
         Ok(job)
+    }
+
+    /// Why requests wait in the channel. If none waits, the channel wakes the task when one does.
+    fn obstacle(&mut self, context: &mut Context<'_>) -> Option<SendObstacle> {
+        let obstacle = self.channel.obstacle();
+        self.watcher = obstacle.is_none().then(|| context.waker().clone());
+        obstacle
+    }
+
+    /// Wakes the watching task if a request waits, so that the task waits for room too.
+    fn tell_watcher(&mut self) {
+        if self.channel.obstacle().is_some()
+            && let Some(watcher) = self.watcher.take()
+        {
+            watcher.wake();
+        }
     }
 
     /// Handles the spawner's events.
@@ -109,6 +131,7 @@ impl Spawning {
             (SpawningState::Asked | SpawningState::Running, ProgramFate::Kill) => {
                 slot.is_awaited = false;
                 self.channel.kill(job);
+                self.tell_watcher();
                 // The request may have been withdrawn, which is reported at once.
                 self.take_events();
             }
@@ -130,13 +153,14 @@ enum ProgramFate {
 /// Out of descriptors.
 pub fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
     let readiness = channel.readiness()?;
-    SPAWNING.set(Some(Spawning { channel, slots: HashMap::new(), notices }));
+    SPAWNING.set(Some(Spawning { channel, slots: HashMap::new(), watcher: None, notices }));
     Ok(readiness)
 }
 
-/// Handles the spawner's events on this core until the spawner is gone.
+/// Handles the spawner's events on this core, and sends waiting requests, until the spawner is
+/// gone.
 pub async fn watch(readiness: Source) {
-    while readiness.readable().await.is_ok() {
+    while has_work(&readiness).await.is_ok() {
         let is_gone = with(|spawning| {
             spawning.take_events();
             spawning.channel.is_gone()
@@ -145,6 +169,23 @@ pub async fn watch(readiness: Source) {
             return;
         }
     }
+}
+
+/// Waits until the channel has an event, or until a waiting request may be sent.
+async fn has_work(readiness: &Source) -> io::Result<()> {
+    let (mut readable, mut writable) = (pin!(readiness.readable()), pin!(readiness.writable()));
+    let mut retry = sleep(SEND_RETRY);
+    poll_fn(|context| {
+        if let Poll::Ready(ready) = readable.as_mut().poll(context) {
+            return Poll::Ready(ready);
+        }
+        match with(|spawning| spawning.obstacle(context)) {
+            None => Poll::Pending,
+            Some(SendObstacle::FullSocket) => writable.as_mut().poll(context),
+            Some(SendObstacle::Refused) => Pin::new(&mut retry).poll(context).map(Ok),
+        }
+    })
+    .await
 }
 
 fn with<R>(f: impl FnOnce(&mut Spawning) -> R) -> R {

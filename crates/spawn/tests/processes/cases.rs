@@ -24,6 +24,7 @@ cases! {
         refused_programs_are_not_started,
         nothing_leaks_in_ten_thousand_starts,
         a_full_socket_makes_requests_wait,
+        waiting_requests_are_sent_when_there_is_room,
         answers_wait_for_slow_reader;
     rights:
         user_and_groups_are_taken_on,

@@ -1,9 +1,13 @@
 //! Programs' inputs, descriptors that programs must not get, and refusals.
 
-use crate::fixture::{ProgramFolder, SpawnerFixture, children, descriptors, line, name_of, status, until};
+use crate::fixture::{
+    PATIENCE, ProgramFolder, SpawnerFixture, children, descriptors, line, name_of, pid, status, until,
+};
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     io::{FdFlags, fcntl_setfd},
     pipe::{PipeFlags, pipe_with},
+    process::{Signal, kill_process},
 };
 use std::{
     fs::{self, File, Permissions},
@@ -15,7 +19,9 @@ use std::{
     path::Path,
     time::Duration,
 };
-use vermeil_spawn::{Directory, Profile, Program, ProgramEnd, ProgramEvent, ProgramRequest, SpawnError};
+use vermeil_spawn::{
+    Directory, Profile, Program, ProgramEnd, ProgramEvent, ProgramRequest, SendObstacle, SpawnError,
+};
 
 pub(crate) fn arguments_environment_and_folder_arrive(_: &[String]) {
     let site = ProgramFolder::new();
@@ -287,6 +293,37 @@ pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
     }
     ended.sort();
     assert_eq!(ended, asked);
+}
+
+/// Regression: requests that waited for room were sent only after an event of the spawner, and
+/// programs that run cause none.
+pub(crate) fn waiting_requests_are_sent_when_there_is_room(_: &[String]) {
+    let site = ProgramFolder::new();
+    site.script("wait", "exec cat");
+    let mut spawner = SpawnerFixture::start(&site.profile());
+    let process = pid(spawner.pid());
+    kill_process(process, Signal::STOP).expect("our own");
+    let (stdin, hold) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    let mut asked = 0;
+    while spawner.channel.obstacle().is_none() {
+        let mut request = spawner.request("wait");
+        request.untold().argument(&[b'x'; 60_000]);
+        spawner.ask_with(stdin.try_clone().expect("a descriptor"), request).expect("asked");
+        asked += 1;
+    }
+    assert_eq!(spawner.channel.obstacle(), Some(SendObstacle::FullSocket));
+    kill_process(process, Signal::CONT).expect("our own");
+    let readiness = spawner.channel.readiness().expect("a descriptor");
+    while spawner.channel.obstacle().is_some() {
+        let patience = Timespec::try_from(PATIENCE).expect("short");
+        let mut polled = [PollFd::new(&readiness, PollFlags::IN | PollFlags::OUT)];
+        assert_eq!(poll(&mut polled, Some(&patience)), Ok(1), "room is an event");
+        assert!(spawner.channel.receive().expect("a sound socket").is_none(), "no program has ended");
+    }
+    drop(hold);
+    for _ in 0..asked {
+        assert!(matches!(spawner.event(), ProgramEvent::Exited { .. }));
+    }
 }
 
 /// Answers that find no room in the socket are kept, in order.

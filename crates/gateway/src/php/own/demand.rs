@@ -34,7 +34,7 @@ use std::{
 };
 use vermeil::BackOff;
 use vermeil_log::{NoticeKind, Notices};
-use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent};
+use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent, SEND_RETRY, SendObstacle};
 
 /// Time that a pool may run before it is drained because another pool needs its slot and no pool is
 /// idle: a hundred times the 50 ms of a start, so that starts take a hundredth of the time when
@@ -214,7 +214,7 @@ impl DemandWatch {
     fn wait(&self, is_leaving: bool) {
         let mut polled = vec![PollFd::new(self.registry.bell.descriptor(), PollFlags::IN)];
         if !self.channel.is_gone() {
-            polled.push(PollFd::new(&self.spawner, PollFlags::IN));
+            polled.push(PollFd::new(&self.spawner, launch::awaited(&self.channel)));
         }
         let now = Instant::now();
         let mut next: Option<Instant> = None;
@@ -226,6 +226,9 @@ impl DemandWatch {
         };
         if is_leaving || !self.retired.is_empty() {
             sooner(now + RETIRED_LOOK);
+        }
+        if self.channel.obstacle() == Some(SendObstacle::Refused) {
+            sooner(now + SEND_RETRY);
         }
         for number in &self.running {
             let PoolLife::Running(run) = &self.pools[number].life else { continue };

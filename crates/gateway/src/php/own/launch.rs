@@ -13,7 +13,8 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 use vermeil_spawn::{
-    Channel, Directory, JobId, ProfileId, Program, ProgramEnd, ProgramExit, ProgramRequest, Stdio,
+    Channel, Directory, JobId, ProfileId, Program, ProgramEnd, ProgramExit, ProgramRequest, SendObstacle,
+    Stdio,
 };
 
 /// A pool requested from the spawner.
@@ -56,6 +57,15 @@ fn stdio(listener: &OwnedFd, stderr: OwnedFd) -> io::Result<Stdio> {
 pub(super) enum Hearing {
     GoesOn,
     Over,
+}
+
+/// The events of the spawner's descriptor to wait for. While a request waits for room, room is an
+/// event too.
+pub(super) fn awaited(channel: &Channel) -> PollFlags {
+    match channel.obstacle() {
+        Some(SendObstacle::FullSocket) => PollFlags::IN | PollFlags::OUT,
+        Some(SendObstacle::Refused) | None => PollFlags::IN,
+    }
 }
 
 /// Reads the output of a pool.

@@ -33,7 +33,7 @@ use std::{
 use vermeil::{BackOff, BackOffBounds};
 use vermeil_fastcgi::request;
 use vermeil_log::{NoticeKind, Notices};
-use vermeil_spawn::{Channel, ProgramEvent};
+use vermeil_spawn::{Channel, ProgramEvent, SEND_RETRY, SendObstacle};
 
 /// The pause before the first restart, and the longest pause: each end doubles the pause.
 pub(super) const RESTART_PAUSES: BackOffBounds =
@@ -273,8 +273,11 @@ impl PoolWatch {
     fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> WakeReason {
         let Ok(spawner) = self.channel.readiness() else { return WakeReason::Timeout };
         let mut polled = vec![PollFd::new(&*self.stop, PollFlags::IN)];
+        let mut time = time;
         if time.is_none() {
-            polled.push(PollFd::new(&spawner, PollFlags::IN));
+            polled.push(PollFd::new(&spawner, launch::awaited(&self.channel)));
+            let is_refused = self.channel.obstacle() == Some(SendObstacle::Refused);
+            time = is_refused.then_some(SEND_RETRY);
         }
         if let Some(stderr) = stderr {
             polled.push(PollFd::new(stderr, PollFlags::IN));
