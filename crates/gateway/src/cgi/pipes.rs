@@ -19,7 +19,7 @@ use std::{
     pin::pin,
     task::Poll,
 };
-use vermeil::Source;
+use vermeil::{Source, yield_now};
 use vermeil_spawn::Stdio;
 
 /// Buffer space for output: the default size of a pipe.
@@ -32,6 +32,10 @@ const ROOM_BYTES_MIN: usize = 16 * 1024;
 /// Bytes of error output that are read at once, because error output is usually empty or a single
 /// line.
 const ERROR_BYTES: usize = 4096;
+
+/// Bytes of error output that are read before other work of the core has its turn: the content of
+/// a full pipe. A program may write without end.
+const ERROR_PASS_BYTES: usize = 64 * 1024;
 
 /// The server's ends of a program's pipes.
 pub(super) struct ProgramPipes {
@@ -92,22 +96,24 @@ impl Pipe {
 }
 
 impl ProgramPipes {
-    /// Reads available error output. Returns whether there was any.
-    fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<bool> {
-        let mut took = false;
+    /// Reads available error output, up to [`ERROR_PASS_BYTES`]. Returns the number of bytes.
+    fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<usize> {
+        let mut taken_bytes = 0;
         let mut said = [0; ERROR_BYTES];
-        while let Some(stderr) = &self.stderr {
+        while taken_bytes < ERROR_PASS_BYTES
+            && let Some(stderr) = &self.stderr
+        {
             match stderr.read_some(&mut said) {
                 Ok(0) => self.stderr = None,
                 Ok(bytes) => {
                     errors.push(&said[..bytes]);
-                    took = true;
+                    taken_bytes += bytes;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(took)
+        Ok(taken_bytes)
     }
 
     /// Waits until either pipe is readable or has ended.
@@ -133,8 +139,11 @@ impl ProgramPipes {
                 }
                 read => return read,
             }
-            if !self.take_errors(errors)? {
-                self.readable().await?;
+            match self.take_errors(errors)? {
+                0 => self.readable().await?,
+                // There may be more at once and for ever, so the core does other work first, and
+                // the caller notices that the client has gone.
+                _ => yield_now().await,
             }
         }
     }
@@ -146,5 +155,41 @@ pub(super) struct AllWritten;
 impl ProgramWriter for AllWritten {
     async fn write(&mut self, piece: Bytes, _: Last) -> Result<(), Trouble> {
         if piece.is_empty() { Ok(()) } else { Err(io::Error::from(Errno::INVAL).into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::ErrorSink;
+    use rustix::pipe::fcntl_setpipe_size;
+    use std::sync::Arc;
+    use vermeil::Runtime;
+    use vermeil_log::Notices;
+
+    const PASSES: usize = 3;
+
+    /// Regression: error output was read to its end, which a flood does not have.
+    #[test]
+    fn flood_of_errors_is_read_in_passes() {
+        let runtime = Runtime::builder().cpus([0]).build().expect("it starts");
+        let taken = runtime.handle().spawn(async {
+            let null = File::open("/dev/null").expect("it is there");
+            let (stdio, mut pipes) = open(&RequestBody::None, &null).expect("descriptors");
+            let flood = vec![b'x'; PASSES * ERROR_PASS_BYTES];
+            fcntl_setpipe_size(&stdio.stderr, flood.len()).expect("below the bound for users");
+            File::from(stdio.stderr).write_all(&flood).expect("room");
+            let mut errors = ErrorLines::of_program(ErrorSink::new(Arc::new(Notices::kept())), "cgi");
+            let mut output = Vec::new();
+            let mut reading = Box::pin(pipes.read(&mut output, &mut errors));
+            // Between two passes the core does other work.
+            let is_pending =
+                poll_fn(|context| Poll::Ready(reading.as_mut().poll(context).is_pending())).await;
+            assert!(is_pending);
+            drop(reading);
+            let mut left = || pipes.take_errors(&mut errors).expect("readable");
+            [left(), left(), left()]
+        });
+        assert_eq!(taken.wait().expect("no panic"), [ERROR_PASS_BYTES, ERROR_PASS_BYTES, 0]);
     }
 }

@@ -49,14 +49,19 @@ impl ErrorSink {
         match self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend) {
             Ok(_) => Some(self.unsaid.swap(0, Ordering::Relaxed)),
             Err(_) => {
-                self.unsaid.fetch_add(1, Ordering::Relaxed);
+                self.leave_out(1);
                 None
             }
         }
     }
 
-    fn say(&self, program: &str, request: Option<RequestName>, line: &[u8]) {
-        let Some(unsaid) = self.take(self.origin.elapsed().as_secs()) else { return };
+    /// Counts lines as left out.
+    fn leave_out(&self, lines: usize) {
+        self.unsaid.fetch_add(lines as u64, Ordering::Relaxed);
+    }
+
+    fn say(&self, program: &str, request: Option<RequestName>, line: &[u8]) -> LineFate {
+        let Some(unsaid) = self.take(self.origin.elapsed().as_secs()) else { return LineFate::LeftOut };
         if unsaid > 0 {
             let more = format_args!("{program}: {unsaid} lines of error output were left out");
             self.notices.say_unpaced(NoticeKind::ProgramSaid, more);
@@ -69,7 +74,16 @@ impl ErrorSink {
             }
             None => self.notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("{program}: {line}")),
         }
+        LineFate::Logged
     }
+}
+
+/// Whether a line was logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineFate {
+    Logged,
+    /// The lines of this second were spent.
+    LeftOut,
 }
 
 /// The error output of a program, logged line by line. Dropping this value logs an unfinished line.
@@ -95,25 +109,40 @@ impl ErrorLines {
 
     /// Takes more output.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let (text, ended) = match piece.strip_suffix(b"\n") {
-                Some(text) => (text, true),
-                None => (piece, false),
-            };
-            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&text[..text.len().min(room)]);
-            if ended {
-                self.end_line();
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            self.extend(&rest[..end]);
+            rest = &rest[end + 1..];
+            if self.end_line() == LineFate::LeftOut {
+                rest = self.leave_out(rest);
             }
         }
+        self.extend(rest);
     }
 
-    fn end_line(&mut self) {
+    fn extend(&mut self, text: &[u8]) {
+        let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&text[..text.len().min(room)]);
+    }
+
+    fn end_line(&mut self) -> LineFate {
         let line = self.line.trim_ascii_end();
-        if !line.is_empty() {
-            self.sink.say(self.program, self.request, line);
-        }
+        let fate = match line {
+            b"" => LineFate::Logged,
+            line => self.sink.say(self.program, self.request, line),
+        };
         self.line.clear();
+        fate
+    }
+
+    /// Counts the whole lines of `bytes` as left out, and returns the unfinished line. Counting
+    /// costs less than asking the sink for each line, and a program may write lines without end.
+    fn leave_out<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let (whole, unfinished) = bytes.split_at(end);
+        let lines = whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_end().is_empty());
+        self.sink.leave_out(lines.count());
+        unfinished
     }
 }
 
@@ -126,6 +155,7 @@ impl Drop for ErrorLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn lines(pieces: &[&[u8]]) -> Vec<String> {
         let notices = Arc::new(Notices::kept());
@@ -154,6 +184,23 @@ mod tests {
     fn an_endless_line_is_cut() {
         let long = vec![b'x'; 10_000];
         assert!(lines(&[&long, &long, b"\nnext\n"]).len() == 2);
+    }
+
+    #[test]
+    fn lines_of_a_flood_are_counted_at_once() {
+        let notices = Arc::new(Notices::kept());
+        let sink = Arc::new(ErrorSink {
+            // The first second lasts until then.
+            origin: Instant::now() + Duration::from_secs(3600),
+            notices: notices.clone(),
+            spent: AtomicU64::new(LINES_PER_SECOND),
+            unsaid: AtomicU64::new(0),
+        });
+        let mut errors = ErrorLines::of_program(sink.clone(), "php");
+        errors.push(b"one\ntwo\n\n \nthree\nunfini");
+        errors.push(b"shed\n");
+        drop(errors);
+        assert_eq!((sink.unsaid.load(Ordering::Relaxed), notices.lines()), (4, Vec::new()));
     }
 
     #[test]

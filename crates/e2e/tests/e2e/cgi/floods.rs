@@ -1,12 +1,35 @@
-//! More requests than the spawner takes at once.
+//! Programs that write errors without end, and more requests than the spawner takes at once.
 
-use super::{mode, script, serve, site, spawner};
+use super::{family, get, mode, runs, script, serve, site, spawner};
 use crate::support::{ExpectedContent, Io, on_both, until, vermeil};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 on_both! {
+    flood_of_errors_leaves_time_for_other_requests,
     requests_start_when_spawner_has_room,
+}
+
+/// Regression: the core read the errors without a pause, so the core answered no other request and
+/// did not notice the client's end.
+fn flood_of_errors_leaves_time_for_other_requests(io: Io) {
+    let site = site();
+    let numbers = site.outside("numbers");
+    fs::write(&numbers, "").expect("a file");
+    mode(&numbers, 0o666);
+    let flood = "yes >&2 & echo $!; yes >&2 & echo $!; echo $$";
+    script(&site, "cgi-bin/flood", &format!("{{ {flood}; }} >> {}\nwait", numbers.display()));
+    let server = serve(io, &site, &["--cores", "1"]);
+    let mut client = server.client();
+    client.ask("GET", "/cgi-bin/flood", &[]);
+    let family = family(&numbers);
+    server.says("lines of error output were left out");
+    for _ in 0..3 {
+        assert_eq!(get(&mut server.client(), "/index.html").status, 200);
+    }
+    drop(client);
+    until("the program has ended", || (!family.iter().any(|number| runs(*number))).then_some(()));
+    server.stops_clean();
 }
 
 /// Regression: requests that found the spawner's socket full were sent only when a program ended.
