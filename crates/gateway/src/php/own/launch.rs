@@ -17,6 +17,13 @@ use vermeil_spawn::{
     Stdio,
 };
 
+/// Bytes of a pool's output that are read at once.
+const READ_BYTES: usize = 4096;
+
+/// Reads of a pool's output in a row: 64 KiB, the content of a full pipe. A pool may write without
+/// end, and the thread serves no other pool meanwhile.
+const READS_MAX: usize = 16;
+
 /// A pool requested from the spawner.
 pub(super) struct PoolRequest {
     pub(super) job: JobId,
@@ -68,10 +75,10 @@ pub(super) fn awaited(channel: &Channel) -> PollFlags {
     }
 }
 
-/// Reads the output of a pool.
+/// Reads the output of a pool, at most [`READS_MAX`] times.
 pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
-    let mut buffer = [0; 4096];
-    loop {
+    let mut buffer = [0; READ_BYTES];
+    for _ in 0..READS_MAX {
         let mut polled = [PollFd::new(stderr, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
@@ -83,6 +90,7 @@ pub(super) fn hear(stderr: &OwnedFd, mut take: impl FnMut(&[u8])) -> Hearing {
             Ok(0) | Err(_) => return Hearing::Over,
         }
     }
+    Hearing::GoesOn
 }
 
 /// An exit in words.
@@ -91,5 +99,38 @@ pub(super) fn described(exit: ProgramExit) -> String {
         ProgramEnd::Code(code) => format!("ended with code {code}"),
         ProgramEnd::Signal(signal) => format!("was ended by signal {signal}"),
         ProgramEnd::Late => "was ended: its time was up".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::write;
+
+    /// Regression: the reading of a pool that wrote without end never ended.
+    #[test]
+    fn endless_output_is_read_in_bounded_parts() {
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (piece, mut taken_bytes) = ([b'x'; READ_BYTES], 0);
+        write(&theirs, &piece).expect("room");
+        let hearing = hear(&ours, |bytes| {
+            taken_bytes += bytes.len();
+            assert!(taken_bytes <= READS_MAX * READ_BYTES, "{taken_bytes} bytes in a row");
+            // The pool writes again, however much was read.
+            write(&theirs, &piece).expect("room");
+        });
+        assert!(hearing == Hearing::GoesOn);
+        assert_eq!(taken_bytes, READS_MAX * READ_BYTES);
+    }
+
+    #[test]
+    fn output_is_over_at_its_end() {
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        write(&theirs, b"words").expect("room");
+        let mut heard = Vec::new();
+        assert!(hear(&ours, |bytes| heard.extend_from_slice(bytes)) == Hearing::GoesOn);
+        drop(theirs);
+        assert!(hear(&ours, |bytes| heard.extend_from_slice(bytes)) == Hearing::Over);
+        assert_eq!(heard, b"words");
     }
 }
