@@ -10,6 +10,7 @@ on_usual! {
     each_host_has_its_user,
     php_fpm_does_as_well,
     idle_pool_stops_and_starts_again,
+    idle_pool_stops_beside_talkative_pool,
     more_pools_than_may_run_take_turns,
     a_pool_that_is_killed_is_started_by_the_next_request,
     requests_beyond_bound_wait_and_get_an_error,
@@ -136,6 +137,34 @@ fn idle_pool_stops_and_starts_again(io: Io) {
     assert!(seen.len() >= 3, "another one each time: {seen:?}");
     server.stops_clean();
     server.says("php: 24 requests, 0 refused, 0 given up");
+}
+
+/// Regression: each wake-up of the supervising thread postponed the end of idle pools.
+fn idle_pool_stops_beside_talkative_pool(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    let folder = writable(&site, "signals");
+    let go = folder.join("go");
+    // Standard error of the process, so that the supervising thread reads the words.
+    let code = format!(
+        "while (!file_exists('{}')) {{ clearstatcache(); file_put_contents('php://stderr', \"word\\n\"); usleep(1000); }} \
+         echo 'done';",
+        go.display()
+    );
+    write(&site, "talk.php", &code);
+    write(&site, "pid.php", "echo getmypid();");
+    let server = serve(io, &site, "", ["children = 1\nidle_stop = \"200ms\"", "children = 2"]);
+    let mut talkative = server.client();
+    talkative.ask("GET", "http://b/talk.php", &[]);
+    server.says(": word");
+    let pid = of(&server, "a", "/pid.php");
+    until("the idle pool has ended", || is_gone(&pid).then_some(()));
+    assert!(!talkative.is_readable(), "the other pool still talks");
+    fs::write(go, "").expect("a file");
+    assert_eq!(talkative.read(ExpectedContent::Follows).text(), "done");
+    server.stops_clean();
 }
 
 fn more_pools_than_may_run_take_turns(io: Io) {

@@ -355,8 +355,12 @@ impl DemandWatch {
         let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
         let Some(idle_stop) = idle_stop else { return };
         let now = Instant::now();
-        if now < run.look || php.gate().is_none_or(|(gate, _)| gate != PoolState::Open) {
-            run.look = run.look.max(now + idle_stop.min(TURN));
+        // The thread also wakes up for other pools, and such a wake-up must not postpone the check.
+        if now < run.look {
+            return;
+        }
+        if php.gate().is_none_or(|(gate, _)| gate != PoolState::Open) {
+            run.look = now + idle_stop.min(TURN);
             return;
         }
         match php.pool.close_if_idle(idle_stop) {
