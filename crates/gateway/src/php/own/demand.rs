@@ -129,6 +129,36 @@ struct DemandRun {
     is_killed: bool,
 }
 
+/// Why a pool is to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StartReason {
+    AlwaysRuns,
+    Requests,
+}
+
+/// The next step of a pool that waits for its start.
+#[derive(Debug, PartialEq, Eq)]
+enum WaitingStep {
+    /// The pool runs already, or its requests have left. The next request rings again.
+    Leave,
+    Wait,
+    Start,
+}
+
+impl WaitingStep {
+    /// `free` is the number of pools on demand that may start.
+    fn of(life: &PoolLife, reason: Option<StartReason>, free: usize, now: Instant) -> Self {
+        match (life, reason) {
+            // A pool without requests must not wait, because running pools make room for a pool
+            // that waits.
+            (PoolLife::Running(_), _) | (_, None) => Self::Leave,
+            (PoolLife::Pausing(until), _) if now < *until => Self::Wait,
+            (_, Some(StartReason::Requests)) if free == 0 => Self::Wait,
+            _ => Self::Start,
+        }
+    }
+}
+
 /// State of the supervising thread.
 struct DemandWatch {
     /// By pool number.
@@ -376,18 +406,22 @@ impl DemandWatch {
         let mut held_back = VecDeque::new();
         while let Some(number) = self.waiting.pop_front() {
             let always_runs = self.always_runs(number);
-            let has_room = always_runs || self.running_on_demand() < self.running_max;
+            let free = self.running_max.saturating_sub(self.running_on_demand());
             let pool = &self.pools[&number];
-            if matches!(pool.life, PoolLife::Running(_)) {
-                continue;
-            }
-            let is_pausing = matches!(pool.life, PoolLife::Pausing(until) if now < until);
-            if is_pausing || !has_room {
-                held_back.push_back(number);
-            } else if pool.php.pool.is_wanted() || always_runs {
-                self.start(number);
-                if always_runs && !matches!(self.pools[&number].life, PoolLife::Running(_)) {
-                    held_back.push_back(number);
+            // Asked in any case, because this rearms the bell.
+            let is_wanted = pool.php.pool.is_wanted();
+            let reason = match always_runs {
+                true => Some(StartReason::AlwaysRuns),
+                false => is_wanted.then_some(StartReason::Requests),
+            };
+            match WaitingStep::of(&pool.life, reason, free, now) {
+                WaitingStep::Leave => {}
+                WaitingStep::Wait => held_back.push_back(number),
+                WaitingStep::Start => {
+                    self.start(number);
+                    if always_runs && !matches!(self.pools[&number].life, PoolLife::Running(_)) {
+                        held_back.push_back(number);
+                    }
                 }
             }
         }
@@ -466,5 +500,33 @@ impl DemandPool {
     /// Postpones the next start by the pause, and doubles the pause.
     fn rest(&mut self) {
         self.life = PoolLife::Pausing(Instant::now() + self.pauses.advance());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a pool whose requests had left stayed in the queue, so a busy pool was drained
+    /// for it.
+    #[test]
+    fn abandoned_pool_leaves_the_queue() {
+        let now = Instant::now();
+        let pausing = PoolLife::Pausing(now + Duration::from_millis(1));
+        let paused = PoolLife::Pausing(now);
+        let (requests, always) = (Some(StartReason::Requests), Some(StartReason::AlwaysRuns));
+        for (life, reason, free, expected) in [
+            (&PoolLife::Stopped, None, 0, WaitingStep::Leave),
+            (&PoolLife::Stopped, None, 1, WaitingStep::Leave),
+            (&pausing, None, 1, WaitingStep::Leave),
+            (&PoolLife::Stopped, requests, 0, WaitingStep::Wait),
+            (&PoolLife::Stopped, requests, 1, WaitingStep::Start),
+            (&PoolLife::Stopped, always, 0, WaitingStep::Start),
+            (&pausing, requests, 1, WaitingStep::Wait),
+            (&pausing, always, 1, WaitingStep::Wait),
+            (&paused, requests, 1, WaitingStep::Start),
+        ] {
+            assert_eq!(WaitingStep::of(life, reason, free, now), expected, "{life:?} {reason:?} {free}");
+        }
     }
 }
