@@ -34,8 +34,22 @@ pub(super) struct IdleConnections {
 
 struct OfPool {
     php: Arc<Php>,
-    /// The oldest first, each with the start of its idle time.
-    kept: VecDeque<(PhpConnection, u64)>,
+    /// The oldest first.
+    kept: VecDeque<KeptConnection>,
+}
+
+/// An idle connection.
+pub(super) struct KeptConnection {
+    pub(super) connection: PhpConnection,
+    /// The start of the idle time.
+    since_ms: u64,
+}
+
+impl KeptConnection {
+    /// The idle time, in milliseconds.
+    pub(super) fn idle_ms(&self) -> u64 {
+        now_ms().saturating_sub(self.since_ms)
+    }
 }
 
 impl IdleConnections {
@@ -45,12 +59,12 @@ impl IdleConnections {
             self.janitor.take().into_iter().for_each(Waker::wake);
             OfPool { php: php.clone(), kept: VecDeque::new() }
         });
-        of_pool.kept.push_back((connection, now_ms()));
+        of_pool.kept.push_back(KeptConnection { connection, since_ms: now_ms() });
     }
 
     /// Takes the connection used last.
-    pub(super) fn take(&mut self, php: &Php) -> Option<PhpConnection> {
-        self.pools.get_mut(&php.number)?.kept.pop_back().map(|(connection, _)| connection)
+    pub(super) fn take(&mut self, php: &Php) -> Option<KeptConnection> {
+        self.pools.get_mut(&php.number)?.kept.pop_back()
     }
 
     /// Reports the pools that other cores need, and the number of connections to close for each.
@@ -77,9 +91,8 @@ impl IdleConnections {
 
     /// Closes connections that have been idle too long, and forgets pools without idle connections.
     fn close_old(&mut self, core: usize) {
-        let now_ms = now_ms();
         for OfPool { php, kept } in self.pools.values_mut() {
-            let is_old = |(_, since_ms): &(_, u64)| now_ms.saturating_sub(*since_ms) >= php.idle_ms;
+            let is_old = |kept: &KeptConnection| kept.idle_ms() >= php.idle_ms;
             while kept.front().is_some_and(is_old) && php.pool.retire(core) {
                 kept.pop_front();
             }
@@ -89,10 +102,10 @@ impl IdleConnections {
 
     /// Time until the next connection is too old.
     fn next_old(&self) -> Duration {
-        let due = self.pools.values().filter_map(|of_pool| {
-            let (_, since_ms) = of_pool.kept.front()?;
-            Some(since_ms + of_pool.php.idle_ms)
-        });
+        let due = self
+            .pools
+            .values()
+            .filter_map(|of_pool| Some(of_pool.kept.front()?.since_ms + of_pool.php.idle_ms));
         due.min().map_or(NEVER, |due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms()).max(1)))
     }
 }

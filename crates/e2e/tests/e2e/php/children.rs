@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 on_usual! {
     children_are_replaced_after_their_requests,
+    posts_are_answered_while_children_are_replaced,
     code_is_compiled_once,
     status_has_waiting_and_serving_times,
 }
@@ -44,6 +45,28 @@ fn children_are_replaced_after_their_requests(io: Io) {
         let mut client = server.client();
         let first = client.get("/who.php").text().to_owned();
         (0..12).for_each(|_| assert_eq!(client.get("/who.php").text(), first, "{name}: never"));
+    });
+}
+
+/// Regression: a POST went out on the connection of a child that had just served its last request,
+/// and got 502.
+fn posts_are_answered_while_children_are_replaced(io: Io) {
+    let site = site();
+    write(&site, "echo.php", "echo file_get_contents('php://input');");
+    with_each(io, &site, &["--php-children", "2", "--php-requests", "5"], |name, server| {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = server.client();
+                    for _ in 0..100 {
+                        client.ask("POST", "/echo.php", &["Content-Length: 4"]);
+                        client.send("body");
+                        let response = client.read(ExpectedContent::Follows);
+                        assert_eq!((response.status, response.text()), (200, "body"), "{name}: {server:?}");
+                    }
+                });
+            }
+        });
     });
 }
 
