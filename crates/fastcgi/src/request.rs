@@ -37,6 +37,12 @@ pub fn begin(out: &mut Vec<u8>, id: RequestId, persistence: RequestPersistence) 
     out.extend_from_slice(&[role_high, role_low, flags, 0, 0, 0, 0, 0]);
 }
 
+/// Whether a parameter fits into one record. PHP closes the connection on any other parameter.
+pub fn fits_record(name: &[u8], value: &[u8]) -> bool {
+    let (_, count) = pairs::lengths(name, value);
+    count + name.len() + value.len() <= CONTENT_BYTES_MAX
+}
+
 /// Writes the parameters of a request. End with [`finish`](Self::finish).
 #[must_use = "parameters end with finish()"]
 #[derive(Debug)]
@@ -55,19 +61,23 @@ impl<'a> Params<'a> {
         Self { out, id, record_at }
     }
 
-    /// Appends a parameter.
+    /// Appends a parameter. A parameter that does not fit behind the others begins a record,
+    /// because PHP reads the parameters of each record by themselves. Only a parameter that is
+    /// longer than a record is cut ([`fits_record`]).
     ///
     /// # Panics
     /// If the name or the value has 2 GiB or more.
     pub fn pair(&mut self, name: &[u8], value: &[u8]) {
         let (lengths, count) = pairs::lengths(name, value);
         let bytes = count + name.len() + value.len();
-        if self.content_bytes() + bytes < CONTENT_BYTES_MAX {
+        if self.content_bytes() > 0 && self.content_bytes() + bytes > CONTENT_BYTES_MAX {
+            self.next_record();
+        }
+        if bytes <= CONTENT_BYTES_MAX {
             self.out.reserve(bytes);
             [&lengths[..count], name, value].into_iter().for_each(|part| self.out.extend_from_slice(part));
             return;
         }
-        // The pair crosses the end of a record.
         self.bytes(&lengths[..count]);
         self.bytes(name);
         self.bytes(value);

@@ -1,7 +1,7 @@
 //! A client's messages arrive on the other side, for any cut of the bytes.
 
 use super::*;
-use crate::{fixed_cases, pairs, request};
+use crate::{fixed_cases, pairs, records::HEADER_BYTES, request};
 use proptest::prelude::*;
 
 type NamePair = (Vec<u8>, Vec<u8>);
@@ -75,6 +75,41 @@ fn parameters_around_the_bounds_of_records_come_back() {
         assert!(seen.params.as_ref() == Some(&params), "{total} bytes");
         assert!(seen.stdin_ended && seen.stdin.is_empty());
     }
+}
+
+/// The contents of the records of parameters.
+fn params_records(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut records = Vec::new();
+    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        let (content, behind) = rest.split_at(usize::from(u16::from_be_bytes([header[4], header[5]])));
+        if header[1] == RecordKind::Params.number() {
+            records.push(content);
+        }
+        bytes = behind;
+    }
+    records
+}
+
+/// Regression: PHP reads the parameters of each record by themselves, and closed the connection
+/// when a record ended within a parameter.
+#[test]
+fn parameter_begins_a_record_if_it_does_not_fit() {
+    for first in [1, 40_000, CONTENT_BYTES_MAX - 9, CONTENT_BYTES_MAX - 10, CONTENT_BYTES_MAX - 11] {
+        // With the lengths, the first pair has nine bytes more than its value.
+        let params = [
+            (b"NAME".to_vec(), vec![b'v'; first]),
+            (b"B".to_vec(), vec![]),
+            (b"C".to_vec(), vec![b'w'; 40_000]),
+        ];
+        assert!(params.iter().all(|(name, value)| request::fits_record(name, value)), "{first}");
+        let bytes = write(RequestId::FIRST, RequestPersistence::Keep, &params, b"");
+        let records = params_records(&bytes);
+        let alone: Vec<NamePair> = records.iter().flat_map(|record| owned(record)).collect();
+        assert!(alone == params, "{first}");
+        assert_eq!(records.last().map(|record| record.len()), Some(0), "{first}");
+    }
+    let longer = vec![b'v'; CONTENT_BYTES_MAX - 8];
+    assert!(request::fits_record(b"NAME", &longer[1..]) && !request::fits_record(b"NAME", &longer));
 }
 
 #[test]

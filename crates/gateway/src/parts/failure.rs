@@ -4,6 +4,7 @@ use super::program::Trouble;
 use std::time::Duration;
 use thiserror::Error;
 use vermeil_exchange::{Lost, Sent};
+use vermeil_fastcgi::limits::CONTENT_BYTES_MAX;
 use vermeil_http::{Rejection, Status, gateway::BadHead};
 use vermeil_spawn::{ProgramEnd, SpawnError};
 
@@ -37,6 +38,11 @@ pub enum Failure {
     /// The client's content did not come in time.
     #[error("the content did not come in time")]
     ContentLate,
+    /// A variable of the request does not fit into a FastCGI record, and PHP reads no other.
+    #[error(
+        "a field of the request, or its target, is longer than the {CONTENT_BYTES_MAX} bytes that PHP reads"
+    )]
+    VariableTooLong,
     /// There is no room for the client's content.
     #[error("there is no room for the content: {0}")]
     Spool(std::io::Error),
@@ -110,6 +116,7 @@ impl Failure {
             Self::Client(_) => return None,
             Self::Content(rejection) => rejection.status(),
             Self::ContentLate => Status::RequestTimeout,
+            Self::VariableTooLong => Status::RequestHeaderFieldsTooLarge,
             Self::Start(error) if error.is_missing() => Status::NotFound,
             Self::Start(error) if error.is_refused() => Status::Forbidden,
             Self::Start(error) if error.is_passing() => Status::ServiceUnavailable,
@@ -160,7 +167,7 @@ impl Failure {
 
     /// Whether the operator of the server can correct the fault.
     pub fn concerns_operator(&self) -> bool {
-        !matches!(self, Self::Client(_) | Self::Content(_) | Self::ContentLate)
+        !matches!(self, Self::Client(_) | Self::Content(_) | Self::ContentLate | Self::VariableTooLong)
     }
 }
 

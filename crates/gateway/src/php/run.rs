@@ -30,7 +30,7 @@ use std::{
 };
 use vermeil::{Sleep, core_index, sleep, yield_now};
 use vermeil_exchange::{AnswerHead, Lost, nanoseconds};
-use vermeil_fastcgi::request::RequestPersistence;
+use vermeil_fastcgi::request::{RequestPersistence, fits_record};
 use vermeil_http::{
     Method, Request,
     gateway::{ClientLink, Invocation, ScriptPaths},
@@ -153,6 +153,7 @@ impl PhpRun<'_> {
         php: &mut PhpConnection,
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
+        let mut all_fit = true;
         let (mut writer, mut reader) = php.begin(self.php.persistence, |params| {
             params.pair(b"UNIQUE_ID", &self.asking.name.digits());
             // With `cgi.fix_pathinfo=0` php-fpm runs the file that this names instead of the
@@ -162,11 +163,15 @@ impl PhpRun<'_> {
             self.invocation(|invocation| {
                 invocation.variables(|name, value| {
                     if name != withheld {
+                        all_fit &= fits_record(name, value);
                         params.pair(name, value);
                     }
                 });
             });
         });
+        if !all_fit {
+            return Err(Failure::VariableTooLong.into());
+        }
         let exchange = ExchangeParameters {
             head: self.head,
             coding: connection.with_core(|core| AllowedCoding::of(core.hosts, self.request, self.head)),

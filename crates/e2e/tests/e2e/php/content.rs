@@ -5,6 +5,7 @@ use crate::support::{ConnectionEnd, ExpectedContent, Io, noise, on_both, until};
 use std::fs;
 
 on_both! {
+    long_fields_arrive_or_are_431,
     phpinfo_comes_whole,
     ten_megabytes_are_posted,
     expectations_are_met_and_the_connection_goes_on,
@@ -12,6 +13,23 @@ on_both! {
     answer_is_streamed_as_written,
     an_answer_waits_for_its_client,
     head_has_no_content,
+}
+
+/// Regression: PHP closed the connection when a record ended within a field.
+fn long_fields_arrive_or_are_431(io: Io) {
+    let site = site();
+    write(&site, "fields.php", "echo strlen($_SERVER['HTTP_A']), ' ', strlen($_SERVER['HTTP_B']);");
+    let Some(server) = serve(io, &site, &["--header-bytes", "256K"]) else { return };
+    let field = |name: &str, bytes: usize| format!("{name}: {}", "x".repeat(bytes));
+    let mut client = server.client();
+    for (a, b) in [(40_000, 40_000), (60_000, 5_000), (5_000, 65_000)] {
+        let response = client.get_with("/fields.php", &[&field("A", a), &field("B", b)]);
+        assert_eq!((response.status, response.text()), (200, &*format!("{a} {b}")));
+    }
+    let response = client.get_with("/fields.php", &[&field("A", 70_000)]);
+    assert_eq!(response.status, 431);
+    assert_eq!(server.get("/fields.php").status, 200, "the pool goes on");
+    server.stops_clean();
 }
 
 fn phpinfo_comes_whole(io: Io) {
