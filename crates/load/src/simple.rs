@@ -155,6 +155,9 @@ impl Users {
         if plan.reuse == Reuse::Close && plan.pipeline > 1 && plan.protocol == Protocol::Http1 {
             return wrong("requests can only be pipelined on connections that are kept");
         }
+        if plan.pipeline > 1 && matches!(plan.pace, Loop::Open { .. }) {
+            return wrong("each arrival of an open loop is one request: leave --pipeline out");
+        }
         let batches = Batches::new(plan, &first.authority())?;
         let (think, arrivals) = match &plan.pace {
             Loop::Closed { think } => (*think, None),

@@ -53,6 +53,21 @@ fn replay_keeps_recorded_arrival_times() {
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
 }
 
+/// Regression: each arrival began as many requests as a connection may have open.
+#[test]
+fn open_loop_refuses_pipeline() {
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
+    let mut plan = plan(&server, 4, 10);
+    plan.pipeline = 8;
+    plan.pace = Loop::Open { arrivals: Arrivals::Constant(100.0) };
+    let why = run_simple(&plan, &mut go_on).unwrap_err().to_string();
+    assert!(
+        why.contains("each arrival of an open loop is one request") && why.contains("--pipeline"),
+        "{why}"
+    );
+    assert_eq!(server.accepted(), 0);
+}
+
 /// Regression: R times T plus one, because an arrival at the end of the run belonged to the run.
 #[test]
 fn constant_rate_makes_rate_times_time_requests() {
