@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use vermeil::{BackOff, BackOffBounds, Handle, Sleep};
 
-use self::exchange::{Begin, LaneExchange, Spoken};
+use self::exchange::{Begin, LaneExchange, SimpleLane, Spoken};
 use crate::error::LoadError;
 use crate::fault::{ExchangeFailure, Fault, StopReason};
 use crate::measure::part;
@@ -210,7 +210,7 @@ impl Supply for Users {
                 scheme: self.scheme.clone(),
                 context: context.clone(),
                 index,
-                link: None,
+                lane: SimpleLane::default(),
                 limit: Sleep::unset(),
                 random: Random::new(context.seed, (context.first_user + index) as u64),
                 next_url: index % self.scheme.batches.len(),
@@ -250,8 +250,7 @@ struct SimpleUser {
     scheme: Arc<SimpleScheme>,
     context: Arc<RunContext>,
     index: usize,
-    /// The connection and the index of its set.
-    link: Option<(Spoken, usize)>,
+    lane: SimpleLane,
     limit: Sleep,
     random: Random,
     next_url: usize,
@@ -307,8 +306,8 @@ impl SimpleUser {
         } else {
             last_end + self.scheme.think.draw(&mut self.random)
         };
-        let late = match &mut self.link {
-            Some((Spoken::Http2(link), _)) => link.attend(until(intended)).await,
+        let late = match &mut self.lane.open {
+            Some(Spoken::Http2(link)) => link.attend(until(intended)).await,
             _ => until(intended).await,
         };
         if !self.context.goes_on() {
@@ -324,10 +323,8 @@ impl SimpleUser {
     }
 
     fn fail(&mut self, failure: &ExchangeFailure, count: u64, took: Duration) {
-        let (set, (status, bytes)) = match self.link.take() {
-            Some((mut spoken, set)) => (set, spoken.unfinished()),
-            None => (0, (None, 0)),
-        };
+        let open = self.lane.open.take();
+        let (status, bytes) = open.map_or((None, 0), |mut spoken| spoken.unfinished());
         let mut tally = self.context.ledger.here();
         tally.failure(failure, count, took);
         tally.bytes += bytes;
@@ -335,7 +332,7 @@ impl SimpleUser {
             tally.status(status);
         }
         if self.context.sets.len() > 1 {
-            part(&mut tally.sets, set).failed += count;
+            part(&mut tally.sets, self.lane.set).failed += count;
         }
     }
 
@@ -346,15 +343,15 @@ impl SimpleUser {
         self.next_url = (batch + 1) % self.scheme.batches.len();
         self.limit.set(self.context.timeout);
         let mut left = count;
-        let Self { context, scheme, link, limit, index, .. } = self;
+        let Self { context, scheme, lane, limit, index, .. } = self;
         let exchange = async {
-            let lane = LaneExchange { context, scheme, user: *index };
+            let exchanges = LaneExchange { context, scheme, user: *index };
             let repeats = scheme.asked[batch].repeats;
             let speaks_http2 = matches!(scheme.batches, Batches::Http2(_));
             let mut has_repeated = false;
             loop {
                 let before = left;
-                match lane.exchange(link, batch, begin, &mut left).await {
+                match exchanges.exchange(lane, batch, begin, &mut left).await {
                     Ok(()) => return Ok(()),
                     Err(StopReason::Failed(failure)) => return Err(failure),
                     // Nothing was sent.
@@ -377,7 +374,7 @@ impl SimpleUser {
                     }
                     Err(StopReason::Crossing | StopReason::Announced) => return Err(Fault::Reset.into()),
                 }
-                *link = None;
+                lane.open = None;
             }
         };
         let result = limit.limit(exchange).await.unwrap_or(Err(Fault::Timeout.into()));

@@ -39,17 +39,20 @@ pub(super) struct UserBrowser {
     context: Arc<RunContext>,
     user: usize,
     lanes: Vec<BrowserLane>,
+    /// The set of the connection that fetched the last page itself.
+    set: usize,
 }
 
 /// A connection, or the place for a connection.
 struct BrowserLane {
     open: Option<OpenConnection>,
+    /// The set of the last connection, kept when the connection ends or cannot be opened.
+    set: usize,
     limit: Sleep,
 }
 
 struct OpenConnection {
     link: LoadLink,
-    set: usize,
     /// Number of requests that may still be sent, including the present request.
     left: u32,
 }
@@ -57,13 +60,13 @@ struct OpenConnection {
 impl UserBrowser {
     pub(super) fn new(script: Arc<PageScript>, context: Arc<RunContext>, user: usize) -> Self {
         let lanes =
-            (0..script.connections).map(|_| BrowserLane { open: None, limit: Sleep::unset() }).collect();
-        Self { script, context, user, lanes }
+            (0..script.connections).map(|_| BrowserLane { open: None, set: 0, limit: Sleep::unset() });
+        Self { lanes: lanes.collect(), script, context, user, set: 0 }
     }
 
-    /// The set of addresses of the first connection.
+    /// The set of addresses to which the last page counts.
     pub(super) fn set(&self) -> usize {
-        self.lanes[0].open.as_ref().map_or(0, |open| open.set)
+        self.set
     }
 
     /// Closes all connections.
@@ -80,7 +83,10 @@ impl UserBrowser {
         let (script, context) = (self.script.clone(), self.context.clone());
         let fetch = Fetch { script: &script, context: &context, user: self.user };
         let step = &script.pages[page];
-        let own = fetch.page(&mut self.lanes[0], step, random).await?;
+        let own = fetch.page(&mut self.lanes[0], step, random).await;
+        // Before the embedded objects, which may open another connection.
+        self.set = self.lanes[0].set;
+        let own = own?;
         if step.objects.is_empty() {
             return Ok(own);
         }
@@ -271,13 +277,13 @@ impl Fetch<'_> {
             Some(open) => open,
             place => {
                 lane.limit.set(timeout);
-                let opened = lane.limit.limit(self.open(bits)).await.unwrap_or(Err(Fault::Timeout.into()))?;
-                place.insert(opened)
+                let opening = self.open(&mut lane.set, bits);
+                place.insert(lane.limit.limit(opening).await.unwrap_or(Err(Fault::Timeout.into()))?)
             }
         };
         let way = usize::from(open.left <= 1);
         let repeats = self.script.request.repeats();
-        let _under = self.context.sets.begin(open.set);
+        let _under = self.context.sets.begin(lane.set);
         match wanted {
             WantedRequest::Ready(requests) => open.link.send(&requests[way], repeats).await?,
             WantedRequest::Path(path) => {
@@ -298,10 +304,12 @@ impl Fetch<'_> {
         Ok((answer, wire_bytes, receiving))
     }
 
-    /// Opens a connection with the lifetime of the model. `bits` are random.
-    async fn open(&self, bits: u64) -> Result<OpenConnection, ExchangeFailure> {
+    /// Opens a connection with the lifetime of the model. `set` becomes the chosen set, also if the
+    /// connection cannot be opened. `bits` are random.
+    async fn open(&self, set: &mut usize, bits: u64) -> Result<OpenConnection, ExchangeFailure> {
         let began = Instant::now();
-        let (set, addr) = self.context.choose(self.user);
+        let (chosen, addr) = self.context.choose(self.user);
+        *set = chosen;
         let link = LoadLink::open(addr, &self.context.dial).await?;
         let mut tally = self.context.ledger.here();
         tally.connected(began.elapsed(), link.handshake_kind());
@@ -314,6 +322,6 @@ impl Fetch<'_> {
             true => low + random.below(u64::from(high - low) + 1) as u32,
             false => 1,
         };
-        Ok(OpenConnection { link, set, left })
+        Ok(OpenConnection { link, left })
     }
 }

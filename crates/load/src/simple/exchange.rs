@@ -40,6 +40,14 @@ impl Spoken {
     }
 }
 
+/// The connection of a user, or the place for the connection.
+#[derive(Default)]
+pub(super) struct SimpleLane {
+    pub(super) open: Option<Spoken>,
+    /// The set of the last connection, kept when the connection ends or cannot be opened.
+    pub(super) set: usize,
+}
+
 /// The times of a batch of requests.
 #[derive(Clone, Copy)]
 pub(super) struct Begin {
@@ -61,16 +69,17 @@ impl LaneExchange<'_> {
     /// of requests without an answer.
     pub(super) async fn exchange(
         &self,
-        place: &mut Option<(Spoken, usize)>,
+        lane: &mut SimpleLane,
         batch: usize,
         begin: Begin,
         left: &mut u64,
     ) -> Result<(), StopReason> {
-        let (spoken, set) = match place {
+        let spoken = match &mut lane.open {
             Some(open) => open,
-            None => place.insert(self.connect().await?),
+            place => place.insert(self.connect(&mut lane.set).await?),
         };
-        let _under = self.context.sets.begin(*set);
+        let set = lane.set;
+        let _under = self.context.sets.begin(set);
         let asked = self.scheme.asked[batch];
         let reuse = match (spoken, &self.scheme.batches) {
             (Spoken::Http1(link), Batches::Http1(batches)) => {
@@ -80,7 +89,7 @@ impl LaneExchange<'_> {
                     true => all.clone(),
                     false => all.slice(..one * *left as usize),
                 };
-                match self.one_by_one(link, &bytes, asked, begin, left, *set).await {
+                match self.one_by_one(link, &bytes, asked, begin, left, set).await {
                     Ok(reuse) => reuse,
                     Err(failure) => {
                         return Err(match link.ending(&failure).await {
@@ -96,7 +105,7 @@ impl LaneExchange<'_> {
                 let each = |answer: WholeAnswer, wire_bytes| {
                     *left -= 1;
                     self.context.waits.answered(self.user);
-                    self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, *set);
+                    self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
                 };
                 link.exchange(&requests[batch], count, each).await?;
                 Reuse::Keep
@@ -104,7 +113,7 @@ impl LaneExchange<'_> {
             _ => unreachable!("connections speak what requests are made for"),
         };
         if (reuse == Reuse::Close || self.scheme.reuse == Reuse::Close)
-            && let Some((Spoken::Http1(link), _)) = place.take()
+            && let Some(Spoken::Http1(link)) = lane.open.take()
         {
             self.context.parting.leave(link);
         }
@@ -137,16 +146,18 @@ impl LaneExchange<'_> {
         Ok(reuse)
     }
 
-    async fn connect(&self) -> Result<(Spoken, usize), ExchangeFailure> {
+    /// Connects. `set` becomes the chosen set, also if no connection is made.
+    async fn connect(&self, set: &mut usize) -> Result<Spoken, ExchangeFailure> {
         let began = Instant::now();
-        let (set, addr) = self.context.choose(self.user);
+        let (chosen, addr) = self.context.choose(self.user);
+        *set = chosen;
         let spoken = match &self.scheme.batches {
             Batches::Http1(_) => Spoken::Http1(LoadLink::open(addr, &self.context.dial).await?),
             Batches::Http2(_) => Spoken::Http2(Box::new(Http2::open(addr, &self.context.dial).await?)),
         };
         let mut tally = self.context.ledger.here();
         tally.connected(began.elapsed(), spoken.handshake_kind());
-        Ok((spoken, set))
+        Ok(spoken)
     }
 
     fn count(

@@ -6,6 +6,7 @@ mod faults;
 mod loops;
 mod server;
 mod sessions;
+mod sets;
 mod simple;
 
 use std::ops::ControlFlow;

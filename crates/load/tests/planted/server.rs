@@ -76,6 +76,11 @@ impl PlantedServer {
         Self { addr, stopping, accepted, requests, thread: Some(thread) }
     }
 
+    /// The address.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// The URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr)
