@@ -283,6 +283,8 @@ impl SimpleUser {
                 Ok(()) => pauses.reset(),
                 Err(Fault::Refused | Fault::Unreachable | Fault::Local | Fault::Tls) => {
                     vermeil::sleep(pauses.advance()).await;
+                    // The pause is the injector's own, so the pause is no part of a response time.
+                    last_end = Instant::now();
                 }
                 Err(_) => {}
             }
