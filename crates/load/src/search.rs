@@ -186,7 +186,10 @@ impl<E> Search<'_, E> {
                 match self.once(*low)? {
                     Some(true) => held += 1,
                     Some(false) => {}
-                    None => return Ok((held, runs)),
+                    None => {
+                        *low = self.most_held(*low);
+                        return Ok((held, runs));
+                    }
                 }
                 runs += 1;
             }
@@ -198,6 +201,13 @@ impl<E> Search<'_, E> {
             *low = low.saturating_sub(step);
         }
         Ok((0, 0))
+    }
+
+    /// The largest number of users up to `users` that held in a trustworthy run; 0 if there is
+    /// none. The result of a search that ends early was run.
+    fn most_held(&self, users: usize) -> usize {
+        let held = self.trials.iter().filter(|trial| trial.held && trial.valid && trial.users <= users);
+        held.map(|trial| trial.users).max().unwrap_or(0)
     }
 }
 
@@ -315,6 +325,21 @@ mod tests {
         let result = search(OPTIONS, &mut trial).unwrap();
         assert_eq!((result.users, result.trials.len()), (128, 2));
         assert!(result.confidence.contains("was interrupted"));
+    }
+
+    /// Regression: the search ended with a number of users below the runs, which never ran.
+    #[test]
+    fn interrupted_confirmation_reports_number_that_ran() {
+        // 128 users hold in the first run and in no later run, so the search goes below 128.
+        let options = SearchOptions { users_max: 128, ..OPTIONS };
+        let mut trial = |users: usize, attempt: u64| {
+            let held = users == 64 || attempt == 1;
+            let result = TrialResult { users, held, valid: true, ..TrialResult::default() };
+            Ok::<_, ()>([64, 128].contains(&users).then_some(result))
+        };
+        let result = search(options, &mut trial).unwrap();
+        assert!(result.confidence.contains("was interrupted"), "{}", result.confidence);
+        assert_eq!((result.users, result.bracket), (64, (64, 128)), "{:?}", result.trials);
     }
 
     #[test]
