@@ -91,7 +91,7 @@ pub(super) struct TimeArgs {
     /// The part of the run that counts, in seconds or with a unit: ms, s, m, h
     ///
     /// From 1ms to 24h. Default: 10s; with --requests, --arrivals or FILE.log until the last
-    /// request; with steps the total of the steps, the ramp-up and the warm-up.
+    /// request; with steps the rest of the steps after the ramp-up and the warm-up.
     #[arg(long, short, value_name = "TIME")]
     pub(super) duration: Option<Span>,
 
