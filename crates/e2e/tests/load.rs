@@ -112,6 +112,9 @@ fn a_run_comes_back_in_every_form() {
     let beside = path("both.html");
     assert!(output(&["load", "report", &forms[0], &forms[0], "--html", &beside]).status.success());
     assert!(fs::read_to_string(&beside).unwrap().contains("2 runs of vermeil load"));
+    let page = vermeil(&["load", "report", &forms[0], "--html", "-"]).current_dir(folder.path()).output();
+    assert!(stdout(&page.expect("the binary runs")).contains("<svg"));
+    assert!(!folder.path().join("-").exists(), "- is standard output");
 }
 
 #[test]

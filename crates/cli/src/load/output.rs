@@ -105,7 +105,7 @@ pub(super) struct ReportArgs {
     #[arg(value_name = "FILE.json", required = true, value_hint = ValueHint::FilePath)]
     records: Vec<PathBuf>,
 
-    /// Write a page with plots of all records, in a single file
+    /// Write a page with plots of all records, in a single file; - is standard output
     ///
     /// Default: the summaries are printed.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -130,6 +130,7 @@ impl ReportArgs {
             }
         }
         match &self.html {
+            Some(path) if path == Path::new(STDOUT) => print::result(&report::html(&records)),
             Some(path) => match to_file(path, &report::html(&records)) {
                 Exit::Clean => print::result(&format!("wrote {}\n", path.display())),
                 failed => failed,
