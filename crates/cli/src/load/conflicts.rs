@@ -31,6 +31,7 @@ impl LoadArgs {
             .chain(self.of_time(asked))
             .chain(self.of_log(asked))
             .chain(self.of_quality(asked))
+            .chain(self.of_bounds(asked))
             .find(|(_, _, both, _)| *both);
         found.map_or(Ok(()), |(one, other, _, cure)| Err(LoadUsage::Together { one, other, cure }))
     }
@@ -72,7 +73,7 @@ impl LoadArgs {
         ]
     }
 
-    fn of_time(&self, asked: LoadRunKind) -> [OptionConflict; 9] {
+    fn of_time(&self, asked: LoadRunKind) -> [OptionConflict; 12] {
         let (time, search) = (&self.time, &self.search);
         let (rate, arrivals) = (time.rate.is_some(), time.arrivals.is_some());
         let (thinks, log, sessions) =
@@ -80,6 +81,10 @@ impl LoadArgs {
         let compresses = time.compress != 1.0;
         let own_think = "in an open loop requests do not wait for earlier answers: leave --think out";
         let own_times = "requests arrive when the log says, and --compress makes that faster: leave it out";
+        let one_each =
+            "each arrival is one request on a free connection: leave --pipeline out, or raise the rate";
+        let pipelines = self.requests.pipeline > 1;
+        let last_request = self.ends_with_requests(asked);
         let searched = "the search varies the users of a closed loop: leave one of them out";
         [
             ("--rate", "an access log", log && rate, own_times),
@@ -87,6 +92,14 @@ impl LoadArgs {
             ("--think", "an access log", log && thinks, own_times),
             ("--think", "--rate", !sessions && thinks && rate, own_think),
             ("--think", "--arrivals", !sessions && thinks && arrivals, own_think),
+            ("--pipeline", "--rate", !sessions && pipelines && rate, one_each),
+            ("--pipeline", "--arrivals", !sessions && pipelines && arrivals, one_each),
+            (
+                "--ramp-down",
+                last_request.unwrap_or("--requests"),
+                time.ramp_down.is_some() && last_request.is_some(),
+                "the run ends with the last request, before any ramp-down: leave --ramp-down out, or give --duration",
+            ),
             (
                 "--compress",
                 "URLs alone",
@@ -100,6 +113,37 @@ impl LoadArgs {
                 "--requests",
                 search.find_max && time.requests_max.is_some(),
                 "each run of the search lasts --duration: leave --requests out",
+            ),
+        ]
+    }
+
+    /// The option by which the last request ends the run; `None` if a time ends the run.
+    fn ends_with_requests(&self, asked: LoadRunKind) -> Option<&'static str> {
+        let time = &self.time;
+        let given = [
+            ("--requests", time.requests_max.is_some()),
+            ("--arrivals", time.arrivals.is_some()),
+            ("an access log", asked == LoadRunKind::Log),
+        ];
+        let found = given.into_iter().find(|(_, is_given)| *is_given && time.duration.is_none());
+        found.map(|(option, _)| option)
+    }
+
+    /// Bounds in the wrong order, given or by default.
+    fn of_bounds(&self, asked: LoadRunKind) -> [OptionConflict; 2] {
+        let (search, quality) = (&self.search, self.quality.quality());
+        [
+            (
+                "--users-from",
+                "--users-max",
+                search.users_from.is_some_and(|from| from > search.users_max),
+                "the first run would have more users than any run may have: give --users-from a number that is not higher",
+            ),
+            (
+                "--good-rate",
+                "--tolerable-rate",
+                asked == LoadRunKind::Sessions && quality.good_rate < quality.tolerable_rate,
+                "a good download is tolerable too: give --tolerable-rate a rate that is not higher",
             ),
         ]
     }

@@ -26,9 +26,9 @@ pub(super) struct RequestArgs {
     /// Requests sent on a connection before the first answer arrives; with --http2 each on a stream
     /// of its own
     ///
-    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, nor with --no-keepalive. If the server
-    /// announces the end of a connection, later requests with idempotent methods are sent over
-    /// another connection.
+    /// From 1 (no pipelining) to 1000. Not with WORKLOAD, --no-keepalive, --rate or --arrivals. If
+    /// the server announces the end of a connection, later requests with idempotent methods are
+    /// sent over another connection.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub(super) pipeline: usize,
@@ -144,7 +144,8 @@ pub(super) struct TimeArgs {
 
     /// After the part that counts, in seconds or with a unit: ms, s, m, h
     ///
-    /// From 1ms to 24h. Users continue, and nothing is counted. Default: none.
+    /// From 1ms to 24h. Users continue, and nothing is counted. Needs a run that --duration or the
+    /// steps of --rate end. Default: none.
     #[arg(long, value_name = "TIME")]
     pub(super) ramp_down: Option<Span>,
 }
@@ -189,15 +190,14 @@ pub(super) struct QualityArgs {
 
     /// Bytes per second of a good download
     ///
-    /// From 0 to 18446744073709551615. --compress multiplies the rate. Only with WORKLOAD. Default:
-    /// 99000.
+    /// From --tolerable-rate to 18446744073709551615. --compress multiplies the rate. Only with
+    /// WORKLOAD. Default: 99000.
     #[arg(long, value_name = "N")]
     pub(super) good_rate: Option<u64>,
 
     /// Bytes per second of a tolerable download
     ///
-    /// From 0 to 18446744073709551615. --compress multiplies the rate. Only with WORKLOAD. Default:
-    /// 95000.
+    /// From 0 to --good-rate. --compress multiplies the rate. Only with WORKLOAD. Default: 95000.
     #[arg(long, value_name = "N")]
     pub(super) tolerable_rate: Option<u64>,
 }
@@ -252,10 +252,10 @@ pub(super) struct SearchArgs {
 
     /// Users of the first run
     ///
-    /// From 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = SearchOptions::default().from, requires = "find_max")]
+    /// From 1 to --users-max. Default: 64, or --users-max if that is lower.
+    #[arg(long, value_name = "N", requires = "find_max")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
-    pub(super) users_from: usize,
+    pub(super) users_from: Option<usize>,
 
     /// Most users of a run
     ///
@@ -281,7 +281,7 @@ impl SearchArgs {
     /// The options of the search, if a search was requested.
     pub(super) fn options(&self) -> Option<SearchOptions> {
         self.find_max.then(|| SearchOptions {
-            from: self.users_from,
+            from: self.users_from.unwrap_or(SearchOptions::default().from),
             users_max: self.users_max,
             precision: self.precision / 100.0,
             confirmations: self.confirm,

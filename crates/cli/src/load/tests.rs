@@ -178,7 +178,7 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let log = log.to_str().unwrap();
-    let cases: [&[&str]; 23] = [
+    let cases: [&[&str]; 31] = [
         &[URL, "--good", "1s"],
         &[URL, "--tolerable", "6s"],
         &[URL, "--good-share", "90"],
@@ -202,6 +202,14 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
         &[URL, "--rate", "5", "--find-max"],
         &[URL, "--arrivals", "x", "--find-max"],
         &[URL, "--requests", "5", "--find-max"],
+        &[URL, "--rate", "5", "--pipeline", "8"],
+        &[URL, "--arrivals", "x", "--pipeline", "8"],
+        &["support", URL, "--good-rate", "1000", "--tolerable-rate", "90000"],
+        &["support", URL, "--good-rate", "1000"],
+        &["support", URL, "--tolerable-rate", "100000"],
+        &[URL, "--requests", "5", "--ramp-down", "10s"],
+        &["single", URL, "--arrivals", "x", "--ramp-down", "10s"],
+        &[log, URL, "--ramp-down", "10s"],
     ];
     for words in cases {
         let wrong = job(words).unwrap_err();
@@ -223,6 +231,24 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
         &["--agents-wait", "5s"],
     ] {
         assert!(OutputLine::try_parse_from([&["load", URL], words].concat()).is_err(), "{words:?}");
+    }
+}
+
+/// Regression: the search began with the most users, and the ramp-down never came.
+#[test]
+fn bounds_in_wrong_order_are_refused() {
+    let wrong = job(&[URL, "--find-max", "--users-from", "1000", "--users-max", "100"]).unwrap_err();
+    assert!(wrong.to_string().contains("--users-from and --users-max"), "{wrong}");
+    assert_eq!(wrong.exit(), Exit::Usage);
+    let few = parse(&[URL, "--find-max", "--users-max", "10"]);
+    assert!(few.resolve().is_ok(), "the default of --users-from is no contradiction");
+    assert_eq!(few.search.options().map(|options| options.from), Some(SearchOptions::default().from));
+    for words in [
+        &[URL, "-n", "5", "-d", "5s", "--ramp-down", "1s"][..],
+        &[URL, "--rate", "steps:10s@100,20s@500", "--ramp-down", "1s"],
+        &["single", URL, "--good-rate", "0", "--tolerable-rate", "0"],
+    ] {
+        assert!(job(words).is_ok(), "{words:?}");
     }
 }
 
