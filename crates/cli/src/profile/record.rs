@@ -54,7 +54,7 @@ pub(super) struct RecordArgs {
     /// The process to record, with its descendants
     ///
     /// From 1. Default: COMMAND is started and recorded.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present_any = ["command", "control"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "control"], required_unless_present_any = ["command", "control"])]
     pid: Option<i32>,
 
     /// The control socket of a Vermeil server: record the processes of the server
@@ -212,4 +212,31 @@ fn tell(recorded: &Recorded) -> Exit {
         print::failure(&line, exit);
     }
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct OutputLine {
+        #[command(flatten)]
+        _record: RecordArgs,
+    }
+
+    /// Regression: with --pid the server of --control was ignored.
+    #[test]
+    fn subjects_exclude_each_other() {
+        let subjects = [&["--pid", "1"][..], &["--control", "web.sock"], &["--", "true"]];
+        let parsed = |words: &[&str]| OutputLine::try_parse_from([&["record"], words].concat());
+        for (index, subject) in subjects.into_iter().enumerate() {
+            assert!(parsed(subject).is_ok(), "{subject:?}");
+            for other in &subjects[index + 1..] {
+                let error = parsed(&[subject, other].concat()).unwrap_err();
+                assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{error}");
+            }
+        }
+        assert!(parsed(&[]).is_err());
+    }
 }
