@@ -53,6 +53,12 @@ fn recording_of_simulation_names_simulator() {
         assert!(text(&output.stdout).starts_with(begins), "{form}: {}", text(&output.stderr));
     }
     assert!(vermeil(&["profile", "report", path, "--form", "pprof"]).stdout.starts_with(&[0x1f, 0x8b]));
+    let output = vermeil(&["profile", "report", path, "--colors", "--form", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--colors and --form json exclude each other"));
+    let output = vermeil(&["profile", "report", path, "--window", "1000s..2000s"]);
+    let errors = text(&output.stderr);
+    assert!(errors.contains("no samples in the window 1000s..2000s, and the recording lasts"), "{errors}");
     // The same work at the same cost: nothing is lost, and one pair of runs is said to be one.
     let compared = text(&vermeil(&["profile", "compare", path, path, "--work", "5,5"]).stdout);
     assert!(compared.contains("efficiency 100.0 %") && compared.contains("ONE PAIR"), "{compared}");

@@ -52,7 +52,7 @@ pub(super) struct ProfileReportArgs {
 
     /// Show the callers of all functions with this text in the name
     ///
-    /// Default: the functions that cost most.
+    /// Only with --form text, as --outermost and --colors. Default: the functions that cost most.
     #[arg(long, value_name = "TEXT")]
     callers_of: Option<String>,
 
@@ -84,8 +84,8 @@ pub(super) struct ProfileReportArgs {
 
     /// Report waits instead of cpu time: where threads block, and for how long
     ///
-    /// Needs a recording with --waits. All forms and --callers-of then count the time of waits.
-    /// Default: cpu time, with a table of waits behind, if the recording has waits.
+    /// Needs a recording with --waits. All forms but csv, and --callers-of, then count the time of
+    /// waits. Default: cpu time, with a table of waits behind, if the recording has waits.
     #[arg(long)]
     waits: bool,
 
@@ -99,6 +99,9 @@ pub(super) struct ProfileReportArgs {
 impl ProfileReportArgs {
     /// Reports.
     pub(super) fn run(self) -> Exit {
+        if let Err(why) = self.check_form() {
+            return print::failure(&why, Exit::Usage);
+        }
         let options = ReadOptions { window: self.window, inlined: self.inlined };
         let read = StackProfile::read(&self.recording, options);
         let read = if self.waits { read.and_then(|read| read.of_waits(&self.recording)) } else { read };
@@ -127,6 +130,28 @@ impl ProfileReportArgs {
         };
         super::write(self.output.as_deref(), bytes)
     }
+
+    /// Finds an option that has no meaning in the form.
+    fn check_form(&self) -> Result<(), String> {
+        let of_text = self.form == ReportForm::Text;
+        let table = "only the text report has that table: leave one of them out";
+        let given = [
+            ("--callers-of", self.callers_of.is_some() && !of_text, table),
+            ("--outermost", !self.outermost.is_empty() && !of_text, table),
+            ("--colors", self.colors && !of_text, table),
+            (
+                "--waits",
+                self.waits && self.form == ReportForm::Csv,
+                "that form has counters alone: leave --waits out, or give --form json",
+            ),
+        ];
+        let form = self.form.to_possible_value();
+        let form = form.as_ref().map_or("", |form| form.get_name());
+        match given.into_iter().find(|(_, has_no_meaning, _)| *has_no_meaning) {
+            Some((option, _, cure)) => Err(format!("{option} and --form {form} exclude each other: {cure}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads `10s..25s`.
@@ -148,6 +173,34 @@ fn parse_window(text: &str) -> Result<Window, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct OutputLine {
+        #[command(flatten)]
+        report: ProfileReportArgs,
+    }
+
+    fn checked(words: &[&str]) -> Result<(), String> {
+        let words = [&["report", "web.prof"], words].concat();
+        OutputLine::try_parse_from(words).expect("the options parse").report.check_form()
+    }
+
+    /// Regression: these options were ignored in every form but text.
+    #[test]
+    fn options_without_meaning_in_form_are_refused() {
+        let of_text = [&["--callers-of", "x", "--owner", "m"][..], &["--outermost", "a,b"], &["--colors"]];
+        for words in of_text {
+            assert_eq!(checked(words), Ok(()));
+            for form in ["json", "html", "folded", "pprof", "firefox", "csv"] {
+                let why = checked(&[words, &["--form", form]].concat()).unwrap_err();
+                assert!(why.contains(words[0]) && why.contains(form) && why.contains("leave"), "{why}");
+            }
+        }
+        assert_eq!(checked(&["--waits", "--form", "html"]), Ok(()));
+        let why = checked(&["--waits", "--form", "csv"]).unwrap_err();
+        assert!(why.starts_with("--waits and --form csv exclude each other"), "{why}");
+    }
 
     #[test]
     fn window_with_open_end_is_read() {
