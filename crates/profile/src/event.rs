@@ -144,13 +144,13 @@ impl OwnRecords {
     /// The event of a record; `None` for kinds that mean nothing here.
     pub(crate) fn read(&self, record: &RawRecord<'_>) -> Option<KernelEvent> {
         let body = RawData::from(record.body);
-        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, body, self.0))
+        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, body, self.0), 1)
     }
 }
 
 /// The event of a record of any source; `None` for kinds that mean nothing here, and for records
-/// that end too early.
-pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<KernelEvent> {
+/// that end too early. `period` is the weight of a sample that tells none itself.
+pub(crate) fn typed(record: &RawEventRecord<'_>, period: u64) -> Option<KernelEvent> {
     let common = record.common_data().ok()?;
     let time = record.timestamp().unwrap_or(0);
     let what = match record.parse().ok()? {
@@ -169,7 +169,7 @@ pub(crate) fn typed(record: &RawEventRecord<'_>) -> Option<KernelEvent> {
             EventKind::Sample(Sample {
                 pid: sample.pid?,
                 tid: sample.tid?,
-                weight: sample.period.unwrap_or(1),
+                weight: sample.period.unwrap_or(period),
                 kernel,
                 user,
                 dump,

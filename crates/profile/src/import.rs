@@ -57,6 +57,7 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         return Err(ProfileError::SameFile(to.to_owned()));
     }
     let (origin, is_here) = origin(&perf_file, from);
+    let period = fixed_period(&perf_file).unwrap_or(1);
     let build_ids: HashMap<String, Vec<u8>> = perf_file
         .build_ids()
         .unwrap_or_default()
@@ -76,7 +77,7 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
             }
         };
         let PerfFileRecord::EventRecord { attr_index, record } = record else { continue };
-        let Some(mut event) = typed(&record) else { continue };
+        let Some(mut event) = typed(&record, period) else { continue };
         match &mut event.what {
             EventKind::Sample(sample) if attr_index != 0 || sample.pid == 0 => {
                 others += 1;
@@ -176,6 +177,15 @@ impl<'p> ImportedRecording<'p> {
         let ended = end();
         ended.map_err(|source| self.unwritable(source))?;
         Ok(self.session.counts())
+    }
+}
+
+/// The period of the first event, if the period is fixed. The samples then need not tell the
+/// period, and perf leaves the field out.
+fn fixed_period(perf_file: &PerfFile) -> Option<u64> {
+    match perf_file.event_attributes().first()?.attr.sampling_policy {
+        SamplingPolicy::Period(period) => Some(period.get()),
+        _ => None,
     }
 }
 

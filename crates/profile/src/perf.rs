@@ -66,6 +66,17 @@ pub enum Trigger {
     Events,
 }
 
+impl Trigger {
+    /// The unit of a sample's weight.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "nanoseconds",
+            Self::Events => "events",
+        }
+    }
+}
+
 /// The threads that an event observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObservedThreads {

@@ -191,6 +191,24 @@ impl StackProfile {
         }
         profile.work = profile.work.take().or_else(|| profile.counted_work());
         Ok(profile)
+    /// Checks that there is something to report. `last` is the last moment of the whole recording.
+    fn check_content(&self, path: &Path, window: Option<Window>, last: u64) -> Result<(), ProfileError> {
+        let is_empty = self.samples.is_empty() && !self.waiting.recorded;
+        let path = path.to_owned();
+        match window {
+            Some(window) if is_empty || window.from.as_nanos() > u128::from(last) => {
+                Err(ProfileError::EmptyWindow { path, window, seconds: last as f64 / 1e9 })
+            }
+            None if is_empty => Err(ProfileError::Empty(path)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The mean weight of a sample: the period, if that is fixed.
+    pub(crate) fn mean_weight(&self) -> u64 {
+        self.weight() / self.samples.len().max(1) as u64
+    }
+
     }
 
     /// The profile with waits as samples, whose weights are nanoseconds.

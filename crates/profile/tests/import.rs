@@ -9,8 +9,15 @@ use vermeil_profile::{ReadOptions, StackProfile, import, report};
 
 /// Lets perf record a program; `false` where perf is not installed or not permitted.
 fn recorded_by_perf(to: &Path, program: &Path, words: &[&str]) -> bool {
+    recorded_with(["-e", "cpu-clock", "-F", "997"], to, program, words)
+}
+
+/// The same with this event and its rate or period.
+fn recorded_with(event: [&str; 4], to: &Path, program: &Path, words: &[&str]) -> bool {
     let perf = Command::new("perf")
-        .args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o"])
+        .args(["record", "-q", "-g"])
+        .args(event)
+        .arg("-o")
         .args([to, Path::new("--"), program])
         .args(words)
         .output();
@@ -75,6 +82,34 @@ fn perf_file_of_busy_program_is_imported() {
     assert!(profile.function(first.function).name.contains("useful_work"), "{:?}", profile.functions);
     assert_eq!(profile.cut, None);
     assert_eq!(profile.origin.hz, 997);
+}
+
+/// Regression: each sample weighed 1, because perf leaves a fixed period out of the samples, and a
+/// file without a rate was said to have 0 Hz.
+#[test]
+fn samples_of_fixed_period_weigh_the_period() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("perf.data"), folder.path().join("r.prof"));
+    for (event, period, rate) in [
+        (["-e", "cpu-clock", "-c", "1000000"], 1_000_000, "1000 Hz on"),
+        (["-e", "page-faults", "-c", "5"], 5, "one for each 5 events on"),
+    ] {
+        if !recorded_with(event, &from, &planted(), &["none", "1", "0.2"]) {
+            return;
+        }
+        assert!(import(&from, &to, None).unwrap().samples > 0);
+        let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
+        assert!(profile.samples.iter().all(|sample| sample.weight == period), "{:?}", profile.samples);
+        let options = report::TextOptions {
+            top: 10,
+            callers_of: None,
+            owner_module: None,
+            outermost: Vec::new(),
+            colors: false,
+        };
+        let text = report::text(&profile, &options);
+        assert!(text.contains(rate), "{text}");
+    }
 }
 
 /// Regression: perf writes the processes that already run without a time. The recording began at

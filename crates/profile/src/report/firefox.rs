@@ -14,7 +14,11 @@ use crate::StackProfile;
 pub fn firefox(profile: &StackProfile) -> String {
     let started =
         ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_secs(profile.origin.started_s));
-    let period_ns = 1_000_000_000 / u64::from(profile.origin.hz.max(1));
+    let period_ns = match profile.origin.hz {
+        // Samples of a fixed number of events have no period in time.
+        0 => profile.duration_ns / profile.samples.len().max(1) as u64,
+        hz => 1_000_000_000 / u64::from(hz),
+    };
     let product = profile.origin.command.join(" ");
     let mut processed = Processed::new(&product, started, SamplingInterval::from_nanos(period_ns));
     processed.set_symbolicated(true);

@@ -113,7 +113,10 @@ fn message(profile: &StackProfile) -> Proto {
     proto.sample_type =
         vec![ValueType { kind: strings.id("samples"), unit: strings.id("count") }, cost.clone()];
     proto.period_type = Some(cost);
-    proto.period = 1_000_000_000 / i64::from(profile.origin.hz.max(1));
+    proto.period = match profile.origin.hz {
+        0 => profile.mean_weight() as i64,
+        hz => 1_000_000_000 / i64::from(hz),
+    };
     proto.time_nanos = profile.origin.started_s as i64 * 1_000_000_000;
     proto.duration_nanos = profile.duration_ns as i64;
     let mut mappings: HashMap<&str, u64> = HashMap::new();

@@ -72,9 +72,9 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     };
     let _ = writeln!(
         out,
-        "{} samples in {seconds:.1} s, {} Hz on {} cpus ({unit})",
+        "{} samples in {seconds:.1} s, {} on {} cpus ({unit})",
         profile.samples.len(),
-        origin.hz,
+        rate(profile),
         origin.cpus.len()
     );
     if origin.trigger == Trigger::CpuClock {
@@ -110,6 +110,14 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     }
     out.push('\n');
     out
+}
+
+/// The rate of the samples. An imported file with a fixed period of events has no rate.
+fn rate(profile: &StackProfile) -> String {
+    match profile.origin.hz {
+        0 => format!("one for each {} {}", profile.mean_weight(), profile.origin.trigger.unit()),
+        hz => format!("{hz} Hz"),
+    }
 }
 
 /// The cost of a unit of work in words.
@@ -291,6 +299,14 @@ mod tests {
         let text = text(&profile, &options());
         assert!(text.contains("work: 10 requests, cpu time of one 10030.09 µs"), "{text}");
         assert!(text.contains(" 75.0 %  75.0 %       75    7522568  f  [prog]"), "{text}");
+    }
+
+    #[test]
+    fn fixed_period_is_told_in_place_of_rate() {
+        let mut profile = profile(&[("main", 3)]);
+        (profile.origin.hz, profile.origin.trigger) = (0, Trigger::Cycles);
+        let text = text(&profile, &options());
+        assert!(text.contains("3 samples in 0.0 s, one for each 1003009 cycles on"), "{text}");
     }
 
     #[test]
