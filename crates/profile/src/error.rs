@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::window::Window;
+
 /// The reason why the profiler cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -92,6 +94,20 @@ pub enum ProfileError {
     /// A recording without samples.
     #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
     Empty(PathBuf),
+    /// A window without samples, or behind the end of the recording.
+    #[error(
+        "{}: no samples in the window {window}, and the recording lasts {seconds:.1} s; choose another part with \
+         --window, or leave --window out",
+        path.display()
+    )]
+    EmptyWindow {
+        /// The file.
+        path: PathBuf,
+        /// The window.
+        window: Window,
+        /// The length of the recording.
+        seconds: f64,
+    },
     /// A recording without waits.
     #[error("{}: holds no waits; record with --waits, as root or with kernel.perf_event_paranoid at 1", .0.display())]
     NoWaits(PathBuf),

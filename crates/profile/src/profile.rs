@@ -109,7 +109,7 @@ impl StackProfile {
     /// Reads a recording.
     ///
     /// # Errors
-    /// The file cannot be read, is of another kind, or has no sample.
+    /// The file cannot be read, is of another kind, or has no sample in the window.
     pub fn read(path: &Path, options: ReadOptions) -> Result<Self, ProfileError> {
         let (mut reader, origin) = Reader::open(path)?;
         let mut raw = Raw::default();
@@ -170,9 +170,7 @@ impl StackProfile {
             Some(why) => Some(why.to_owned()),
             None => (!ended).then(|| "the recording was ended before it was complete".to_owned()),
         };
-        if profile.samples.is_empty() && !profile.waiting.recorded {
-            return Err(ProfileError::Empty(path.to_owned()));
-        }
+        profile.check_content(path, options.window, last)?;
         profile.duration_ns = match options.window {
             None => last,
             Some(window) => {
@@ -191,6 +189,8 @@ impl StackProfile {
         }
         profile.work = profile.work.take().or_else(|| profile.counted_work());
         Ok(profile)
+    }
+
     /// Checks that there is something to report. `last` is the last moment of the whole recording.
     fn check_content(&self, path: &Path, window: Option<Window>, last: u64) -> Result<(), ProfileError> {
         let is_empty = self.samples.is_empty() && !self.waiting.recorded;
@@ -207,8 +207,6 @@ impl StackProfile {
     /// The mean weight of a sample: the period, if that is fixed.
     pub(crate) fn mean_weight(&self) -> u64 {
         self.weight() / self.samples.len().max(1) as u64
-    }
-
     }
 
     /// The profile with waits as samples, whose weights are nanoseconds.
@@ -488,6 +486,7 @@ fn plain_name(name: &str) -> &str {
 pub(crate) mod tests {
     use super::*;
     use crate::format::tests::origin;
+    use std::time::Duration;
 
     /// A profile of stacks, written outermost first and separated by `;`, with their numbers of
     /// samples.
@@ -526,6 +525,28 @@ pub(crate) mod tests {
         }
         profile.duration_ns = time;
         profile
+    }
+
+    /// Regression: the message said that the process was idle.
+    #[test]
+    fn window_behind_the_end_is_named() {
+        let of = |from: u64, to: Option<u64>| Window {
+            from: Duration::from_secs(from),
+            to: to.map(Duration::from_secs),
+        };
+        let checked = |samples: u64, window| {
+            let profile = profile(&[("main", samples)]);
+            let checked = profile.check_content(Path::new("x.prof"), window, 10_000_000_000);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!([checked(1, None), checked(1, Some(of(10, None)))], [Ok(()), Ok(())]);
+        let behind = "x.prof: no samples in the window 100s..200s, and the recording lasts 10.0 s";
+        for samples in [0, 1] {
+            let why = checked(samples, Some(of(100, Some(200)))).unwrap_err();
+            assert!(why.starts_with(behind) && why.contains("--window"), "{why}");
+        }
+        assert!(checked(0, Some(of(1, None))).unwrap_err().contains("window 1s.., and"));
+        assert!(checked(0, None).unwrap_err().contains("the process was idle"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A part of a recording's time. Tested below.
 
+use std::fmt;
 use std::time::Duration;
 
 /// A part of a recording's time.
@@ -24,6 +25,13 @@ impl Window {
     }
 }
 
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}..", self.from)?;
+        self.to.map_or(Ok(()), |to| write!(f, "{to:?}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +42,7 @@ mod tests {
         let found =
             [999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000].map(|time| window.contains(time));
         assert_eq!(found, [false, true, true, false]);
+        assert_eq!(window.to_string(), "1s..2s");
+        assert_eq!(Window { to: None, ..window }.to_string(), "1s..");
     }
 }
