@@ -181,6 +181,42 @@ pub enum ProfileError {
     /// A recording without its work, in a comparison.
     #[error("{}: does not say how much work was done; give --work BASE,NOW", .0.display())]
     WorkUnknown(PathBuf),
+    /// Recordings whose samples stand for different units.
+    #[error(
+        "{}: a sample stands for {other_unit}, and for {unit} in {}; record both sides with the same event",
+        other.display(),
+        path.display()
+    )]
+    Units {
+        /// The first recording.
+        path: PathBuf,
+        /// The unit of its samples.
+        unit: &'static str,
+        /// The other recording.
+        other: PathBuf,
+        /// The unit of the other samples.
+        other_unit: &'static str,
+    },
+    /// A recording that has no partner in a comparison of folders.
+    #[error(
+        "{}: no recording in {} pairs with it; two folders are compared in pairs of equal names, so remove the file, \
+         or name one recording of each side",
+        path.display(),
+        other.display()
+    )]
+    Unpaired {
+        /// The recording.
+        path: PathBuf,
+        /// The other side.
+        other: PathBuf,
+    },
+    /// A folder that has recordings of an earlier plan.
+    #[error(
+        "{}: holds recordings of an earlier run, and a comparison would mix old and new runs; remove the folder, or \
+         name another with --folder",
+        .0.display()
+    )]
+    OldRuns(PathBuf),
     /// Stopped by a signal.
     #[error("stopped by a signal; the recordings so far are kept")]
     Stopped,

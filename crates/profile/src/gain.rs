@@ -163,36 +163,71 @@ impl CostComparison {
     }
 }
 
-/// Compares recordings, or folders of recordings in the order of their names.
+/// Compares recordings, or folders of recordings in pairs of equal names.
 ///
 /// `work` and `cpus`, of the base and of the other side, replace the numbers in the recordings.
 ///
 /// # Errors
-/// A recording cannot be read, or nothing says how much work was done.
+/// A recording cannot be read, has no samples or no partner, or nothing says how much work was
+/// done. Samples stand for different units.
 pub fn compare_recordings(
     base: &Path,
     now: &Path,
     work: Option<(f64, f64)>,
     cpus: Option<(f64, f64)>,
 ) -> Result<CostComparison, ProfileError> {
-    let runs = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<Vec<CostedRun>, ProfileError> {
-        let one = |path: &PathBuf| {
-            let profile = StackProfile::read(path, ReadOptions::default())?;
-            let said = profile.work.as_ref();
-            let work = work
-                .or(said.map(|said| said.units))
-                .ok_or_else(|| ProfileError::WorkUnknown(path.clone()))?;
-            let cpus = cpus.or(said.map(|said| f64::from(said.cpus))).unwrap_or(1.0);
-            Ok(CostedRun { cpus, ..CostedRun::of(&profile, work, 1) })
-        };
-        recordings(path)?.iter().map(one).collect()
+    let mut first: Option<(PathBuf, Trigger)> = None;
+    let mut run = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<CostedRun, ProfileError> {
+        let profile = StackProfile::read(path, ReadOptions::default())?;
+        // A recording of waits alone can be reported, but has no cost.
+        if profile.samples.is_empty() {
+            return Err(ProfileError::Empty(path.to_owned()));
+        }
+        let trigger = profile.origin.trigger;
+        let (known, unit) = first.get_or_insert_with(|| (path.to_owned(), trigger));
+        if *unit != trigger {
+            let (path, other) = (known.clone(), path.to_owned());
+            return Err(ProfileError::Units { path, unit: unit.unit(), other, other_unit: trigger.unit() });
+        }
+        let said = profile.work.as_ref();
+        let work =
+            work.or(said.map(|said| said.units)).ok_or_else(|| ProfileError::WorkUnknown(path.to_owned()))?;
+        let cpus = cpus.or(said.map(|said| f64::from(said.cpus))).unwrap_or(1.0);
+        Ok(CostedRun { cpus, ..CostedRun::of(&profile, work, 1) })
     };
     let (base_work, now_work) = work.unzip();
     let (base_cpus, now_cpus) = cpus.unzip();
-    Ok(compare(&runs(base, base_work, base_cpus)?, &runs(now, now_work, now_cpus)?))
+    let (mut bases, mut nows) = (Vec::new(), Vec::new());
+    for (base, now) in pairs(base, now)? {
+        bases.push(run(&base, base_work, base_cpus)?);
+        nows.push(run(&now, now_work, now_cpus)?);
+    }
+    Ok(compare(&bases, &nows))
 }
 
-/// A recording itself, or those of a folder.
+/// The recordings of both sides in pairs. Recordings of two folders have partners of the same name.
+/// Without two folders each side is one recording.
+fn pairs(base: &Path, now: &Path) -> Result<Vec<(PathBuf, PathBuf)>, ProfileError> {
+    let (bases, nows) = (recordings(base)?, recordings(now)?);
+    let are_folders = base.is_dir() && now.is_dir();
+    let has_partner = |path: &PathBuf, others: &[PathBuf]| {
+        if are_folders {
+            others.iter().any(|other| other.file_name() == path.file_name())
+        } else {
+            others.len() == 1
+        }
+    };
+    let unpaired = |paths: &[PathBuf], others: &[PathBuf], other: &Path| {
+        let path = paths.iter().find(|path| !has_partner(path, others))?.clone();
+        Some(ProfileError::Unpaired { path, other: other.to_owned() })
+    };
+    match unpaired(&bases, &nows, now).or_else(|| unpaired(&nows, &bases, base)) {
+        Some(error) => Err(error),
+        None => Ok(bases.into_iter().zip(nows).collect()),
+    }
+}
+
+/// A recording itself, or those of a folder, in the order of their names.
 fn recordings(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -208,8 +243,9 @@ fn recordings(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
 /// Compares runs of a configuration with runs of its base, in pairs of one block each.
 ///
 /// # Panics
-/// There is no pair, or a run has neither work nor cost.
+/// There is no pair, a run has no partner, or a run has neither work nor cost.
 pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
+    assert_eq!(base.len(), now.len(), "each run has a partner");
     let pairs: Vec<(&CostedRun, &CostedRun)> = base.iter().zip(now).collect();
     assert!(!pairs.is_empty(), "no pair of runs");
     let mean = |of: &dyn Fn(&CostedRun, &CostedRun) -> f64| {
@@ -249,7 +285,10 @@ pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
     }
     gains.sort_by(|a, b| b.gain.mean.total_cmp(&a.gain.mean));
     let listed: f64 = gains.iter().filter(|gain| gain.listed).map(|gain| gain.gain.mean).sum();
-    let loss = Estimate::of_repetitions(&losses).unwrap_or_else(|| Estimate::of_error(losses[0], 0.0));
+    let loss = Estimate::of_repetitions(&losses).unwrap_or_else(|| {
+        let (base, now) = pairs[0];
+        Estimate::of_error(losses[0], sampling_error_of_loss(base, now, rho(base, now)))
+    });
     let busy = |run: &CostedRun| run.busy_s.map(|busy| busy / run.seconds / run.cpus);
     let idle_factor = pairs.iter().all(|(base, now)| busy(base).is_some() && busy(now).is_some());
     let idle_factor =
@@ -338,6 +377,13 @@ fn owner(pairs: &[(&CostedRun, &CostedRun)], function: &Function) -> Option<(Str
     (most > 0.0).then(|| (owner.name.clone(), most / all))
 }
 
+/// The standard error of the loss by the numbers of samples alone. The loss is `1 − ρ`, and a count
+/// of samples has its square root as error.
+fn sampling_error_of_loss(base: &CostedRun, now: &CostedRun, rho: f64) -> f64 {
+    let variance = |run: &CostedRun| 1.0 / run.samples.max(1) as f64;
+    rho * (variance(base) + variance(now)).sqrt()
+}
+
 /// The standard error of a gain by the numbers of samples alone.
 fn sampling_error(base: &CostedRun, now: &CostedRun, function: &Function, rho: f64) -> f64 {
     // A function with few samples or none has an error too: one sample more or less.
@@ -352,6 +398,7 @@ fn sampling_error(base: &CostedRun, now: &CostedRun, function: &Function, rho: f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{FileRecord, Frame, Module, Origin, Work, Writer, append_work};
 
     fn run(cost: &[(&str, f64)], work: f64) -> CostedRun {
         let function =
@@ -448,6 +495,77 @@ mod tests {
         let comparison = compare(&[base], &[now]);
         is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
         is_near(comparison.efficiency, 0.6);
+    }
+
+    /// Regression: the interval of a single pair had no width.
+    #[test]
+    fn loss_of_one_pair_has_error_of_sampling() {
+        let base = run(&[("a", 40.0)], 1.0);
+        let now = run(&[("a", 50.0)], 1.0);
+        let loss = compare(&[base], &[now]).loss;
+        is_near(loss.mean, 0.2);
+        // 10,000 samples on each side: 1.96 · 0.8 · √(2 / 10,000).
+        assert!((loss.high - loss.mean - 0.02218).abs() < 1e-4, "{loss:?}");
+        assert!((loss.mean - loss.low - 0.02218).abs() < 1e-4 && loss.p < 1e-9, "{loss:?}");
+    }
+
+    /// Writes a recording with samples of this event and a unit of work.
+    fn recording(path: &Path, trigger: Trigger, samples: u64) {
+        let origin = Origin { trigger, ..crate::format::tests::origin() };
+        let mut writer = Writer::create(path, &origin).unwrap();
+        let sample =
+            |time| FileRecord::Sample { time, cpu: 0, pid: 7, tid: 7, stack: 0, weight: 1, color: 0 };
+        let module = Module { path: "/bin/prog".to_owned(), build_id: Vec::new() };
+        let stack = FileRecord::Stack(vec![Frame { module: 0, offset: 16 }]);
+        let records = [FileRecord::Module(module), stack, FileRecord::WaitsEnd { lost: 0 }].into_iter();
+        let end = [FileRecord::End { time: 1_000_000, others: 0 }];
+        for record in records.chain((0..samples).map(sample)).chain(end) {
+            writer.write(&record).unwrap();
+        }
+        writer.flush().unwrap();
+        append_work(path, &Work { units: 10.0, unit: "work".to_owned(), cpus: 1 }).unwrap();
+    }
+
+    fn compared(base: &Path, now: &Path) -> Result<CostComparison, String> {
+        compare_recordings(base, now, None, None).map_err(|error| error.to_string())
+    }
+
+    /// Regression: nanoseconds were compared with cycles, and a recording without samples gave
+    /// numbers that are none.
+    #[test]
+    fn incomparable_recordings_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [time, cycles, waits] = ["time", "cycles", "waits"].map(|name| folder.path().join(name));
+        recording(&time, Trigger::CpuClock, 5);
+        recording(&cycles, Trigger::Cycles, 5);
+        recording(&waits, Trigger::CpuClock, 0);
+        assert!(compared(&time, &time).is_ok());
+        let why = compared(&time, &cycles).unwrap_err();
+        assert!(why.contains("cycles: a sample stands for cycles, and for nanoseconds in"), "{why}");
+        for why in [compared(&time, &waits), compared(&waits, &time)].map(Result::unwrap_err) {
+            assert!(why.contains("waits: no samples"), "{why}");
+        }
+    }
+
+    /// Regression: recordings were paired by their order, and the others were dropped.
+    #[test]
+    fn folders_are_compared_in_pairs_of_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let [base, now] = ["base", "now"].map(|name| folder.path().join(name));
+        for side in [&base, &now] {
+            fs::create_dir(side).unwrap();
+            for name in ["1.prof", "3.prof"] {
+                recording(&side.join(name), Trigger::CpuClock, 5);
+            }
+        }
+        assert_eq!(compared(&base, &now).unwrap().repetitions, 2);
+        recording(&now.join("2.prof"), Trigger::CpuClock, 5);
+        for (one, other) in [(&base, &now), (&now, &base)] {
+            let why = compared(one, other).unwrap_err();
+            assert!(why.contains("2.prof: no recording in") && why.contains("remove the file"), "{why}");
+        }
+        let why = compared(&base.join("1.prof"), &now).unwrap_err();
+        assert!(why.contains("1.prof: no recording in"), "{why}");
     }
 
     /// The sets of counters rotate, so the first run need not know why a counter is missing.
