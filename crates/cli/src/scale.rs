@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use vermeil_profile::{
+    ProfileError,
     scale::{Load, Repetition, ScalePlan, ScaledPart, scale},
     verdict, verdict_page,
 };
@@ -44,11 +45,11 @@ enum ScaleForm {
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(EXAMPLES))]
 pub(crate) struct ScaleArgs {
-    /// Numbers of cpus, the base first
+    /// Numbers of cpus, the base first; at least two different numbers
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u32).range(1..))]
     cores: Vec<u32>,
 
-    /// Numbers of memory nodes instead, the base first; a node has all its cpus
+    /// Numbers of memory nodes instead, the base first, at least two; a node has all its cpus
     ///
     /// On a machine with several nodes a base of one whole node is fairer than a base of one cpu,
     /// which has the caches and the memory of its node to itself. Default: numbers of cpus.
@@ -85,6 +86,9 @@ pub(crate) struct ScaleArgs {
     seed: u64,
 
     /// The folder in which recordings are kept
+    ///
+    /// A folder with recordings of an earlier run is refused, because a comparison would mix these
+    /// with the new recordings.
     #[arg(long, value_name = "DIR", default_value = "vermeil-scale", value_hint = ValueHint::DirPath)]
     folder: PathBuf,
 
@@ -156,6 +160,9 @@ impl ServerLoadArgs {
 impl ScaleArgs {
     /// Runs the plan.
     pub(crate) fn run(self) -> Exit {
+        if let Err(why) = self.check_counts() {
+            return print::failure(&why, Exit::Usage);
+        }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
@@ -164,12 +171,41 @@ impl ScaleArgs {
         }
         let form = self.form;
         match scale(&self.plan(), &stop, &mut tell) {
-            Ok(scaling) => print::result(&match form {
-                ScaleForm::Text => verdict::scaling_text(&scaling),
-                ScaleForm::Json => crate::profile::as_json(&scaling),
-                ScaleForm::Html => verdict_page::scaling_html(&scaling),
-            }),
+            Ok(scaling) => {
+                let printed = print::result(&match form {
+                    ScaleForm::Text => verdict::scaling_text(&scaling),
+                    ScaleForm::Json => crate::profile::as_json(&scaling),
+                    ScaleForm::Html => verdict_page::scaling_html(&scaling),
+                });
+                match scaling.stopped_in {
+                    Some(block) => {
+                        let why =
+                            format_args!("a signal stopped block {block}; the result has the blocks before");
+                        print::failure(&why, Exit::Failed)
+                    }
+                    None => printed,
+                }
+            }
+            Err(error @ ProfileError::Stopped) => print::failure(&error, Exit::Failed),
             Err(error) => print::failure(&error, Exit::CannotStart),
+        }
+    }
+
+    /// Finds numbers that compare nothing.
+    fn check_counts(&self) -> Result<(), String> {
+        let (option, counts) =
+            if self.nodes.is_empty() { ("--cores", &self.cores) } else { ("--nodes", &self.nodes) };
+        let text = counts.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let twice = (1..counts.len()).find(|last| counts[..*last].contains(&counts[*last]));
+        match twice {
+            Some(index) => {
+                let count = counts[index];
+                Err(format!("{option} {text}: {count} is there twice; give each number once, the base first"))
+            }
+            None if counts.len() < 2 => Err(format!(
+                "{option} {text}: one number compares nothing; give another behind it, such as 1,2"
+            )),
+            None => Ok(()),
         }
     }
 
@@ -221,4 +257,38 @@ fn tell(run: &Repetition) {
         &format_args!("block {}, {}: {:.1} each second; {gates}", run.block, cpus(run.cpus), run.rate),
         Exit::Clean,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct OutputLine {
+        #[command(flatten)]
+        scale: ScaleArgs,
+    }
+
+    fn checked(words: &[&str]) -> Result<(), String> {
+        let words = [&["scale"], words, &["--", "true"]].concat();
+        OutputLine::try_parse_from(words).expect("the options parse").scale.check_counts()
+    }
+
+    /// Regression: such runs took their time and compared nothing.
+    #[test]
+    fn numbers_that_compare_nothing_are_refused() {
+        for words in [&[][..], &["--cores", "2,1"], &["--nodes", "1,2,4"]] {
+            assert_eq!(checked(words), Ok(()));
+        }
+        for (words, said) in [
+            (["--cores", "2"], "--cores 2: one number compares nothing"),
+            (["--nodes", "1"], "--nodes 1: one number compares nothing"),
+            (["--cores", "1,1"], "--cores 1,1: 1 is there twice"),
+            (["--cores", "1,2,4,2"], "--cores 1,2,4,2: 2 is there twice"),
+        ] {
+            let why = checked(&words).unwrap_err();
+            assert!(why.starts_with(said) && why.contains("give "), "{why}");
+        }
+    }
 }

@@ -218,7 +218,7 @@ pub enum ProfileError {
     )]
     OldRuns(PathBuf),
     /// Stopped by a signal.
-    #[error("stopped by a signal; the recordings so far are kept")]
+    #[error("stopped by a signal before the first block was complete, so there is nothing to compare")]
     Stopped,
     /// The system does not answer.
     #[error("{what}: {source}")]

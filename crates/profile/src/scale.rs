@@ -4,16 +4,17 @@
 //! A block is one run on each number of cpus, so a slow drift of the machine meets all alike. The
 //! program is either a batch that prints its work and ends, or a server under a load program, whose
 //! result says how much work was done each second. Each run passes gates before it counts as good
-//! evidence; a run that fails one is marked and kept. Leaves out arithmetic (`gain`, `usl`).
-//! Tested below and in `tests/planted.rs`.
+//! evidence; a run that fails one is marked and kept. A signal ends the plan: the block in progress
+//! is dropped with its recordings, and the blocks before are compared. Leaves out arithmetic
+//! (`gain`, `usl`). Tested below, in `tests/planted.rs` and in `tests/stopped.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
+use std::fs;
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
-use vermeil_io::output::make_folders;
+use vermeil_io::output::{NameInFolder, make_folders};
 use vermeil_topology::{Machine, Node};
 
 use crate::format::{Work, append_work};
@@ -175,8 +176,10 @@ pub struct Scaling {
     pub base: u32,
     /// Processor and kernel.
     pub machine: String,
-    /// All runs in their order.
+    /// All runs of complete blocks in their order.
     pub repetitions: Vec<Repetition>,
+    /// The block that a signal stopped; `None` if the plan ran to its end.
+    pub stopped_in: Option<u32>,
     /// Each number against the base.
     pub comparisons: Vec<(u32, CostComparison)>,
     /// The law of the throughput, or why there is none.
@@ -196,10 +199,11 @@ pub struct LawFound {
     pub peak_cpus: Option<f64>,
 }
 
-/// Runs a plan. `tell` hears of each run.
+/// Runs a plan. `tell` hears of each run. After `stop` is set, the result has the complete blocks.
 ///
 /// # Errors
-/// A run cannot be started or recorded, or its output does not say how much work was done.
+/// A run cannot be started or recorded, or its output does not say how much work was done. The
+/// folder has recordings of an earlier plan, or `stop` was set before a block was complete.
 pub fn scale(
     plan: &ScalePlan,
     stop: &AtomicBool,
@@ -210,22 +214,65 @@ pub fn scale(
     let cpus = |count: u32| plan.part.cpus(count, machine.as_ref(), &online);
     // Before the first run, which may take minutes.
     plan.counts.iter().try_for_each(|count| cpus(*count).map(drop))?;
+    check_folder(&plan.folder)?;
     let mut repetitions = Vec::new();
     let mut random = plan.seed;
     for block in 1..=plan.repetitions {
+        let mut runs: Vec<Repetition> = Vec::new();
         for count in shuffled(&plan.counts, &mut random) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(ProfileError::Stopped);
+            match run(plan, count, block, &cpus(count)?, stop) {
+                Ok(repetition) => {
+                    tell(&repetition);
+                    runs.push(repetition);
+                }
+                Err(ProfileError::Stopped) => {
+                    // The other runs of the block have no partner.
+                    runs.iter().for_each(|run| remove(&run.recording));
+                    return stopped(plan, repetitions, block);
+                }
+                Err(error) => return Err(error),
             }
-            let repetition = run(plan, count, block, &cpus(count)?, stop)?;
-            tell(&repetition);
-            repetitions.push(repetition);
         }
+        repetitions.extend(runs);
     }
-    Ok(conclude(plan, repetitions))
+    Ok(conclude(plan, repetitions, None))
 }
 
-fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>) -> Scaling {
+/// The result of the blocks before a block that a signal stopped.
+fn stopped(plan: &ScalePlan, repetitions: Vec<Repetition>, block: u32) -> Result<Scaling, ProfileError> {
+    if repetitions.is_empty() {
+        return Err(ProfileError::Stopped);
+    }
+    Ok(conclude(plan, repetitions, Some(block)))
+}
+
+/// Refuses a folder with recordings of an earlier plan, which a later comparison would mix with the
+/// new recordings.
+fn check_folder(folder: &Path) -> Result<(), ProfileError> {
+    let is_of_plan = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        [ScaledPart::Cpus, ScaledPart::Nodes]
+            .iter()
+            .any(|part| name.starts_with(&format!("{}-", part.name())))
+    };
+    let files =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // A link is no recording, and the recorder refuses to write through a link of another user.
+    let is_recording =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "prof") && !path.is_symlink();
+    match files(folder).find(|path| is_of_plan(path) && files(path).any(|path| is_recording(&path))) {
+        Some(path) => Err(ProfileError::OldRuns(path)),
+        None => Ok(()),
+    }
+}
+
+/// Removes a recording that has no work or no partner. A recording that stays is refused by the
+/// next plan.
+fn remove(recording: &Path) {
+    let _left = NameInFolder::find(recording).and_then(|place| place.remove());
+}
+
+fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>, stopped_in: Option<u32>) -> Scaling {
     let runs = |count: u32| -> Vec<CostedRun> {
         let mut of: Vec<&Repetition> = repetitions.iter().filter(|run| run.count == count).collect();
         of.sort_by_key(|run| run.block);
@@ -247,6 +294,7 @@ fn conclude(plan: &ScalePlan, repetitions: Vec<Repetition>) -> Scaling {
         base: plan.counts[0],
         machine: format!("{}, Linux {}", machine::processor(), machine::release()),
         repetitions,
+        stopped_in,
         comparisons,
         law,
     }
@@ -265,6 +313,8 @@ fn shuffled(numbers: &[u32], random: &mut u64) -> Vec<u32> {
     order
 }
 
+/// Makes a run. Without its work a recording would look like a cheap run, so the recording of a
+/// failed or stopped run is removed.
 fn run(
     plan: &ScalePlan,
     count: u32,
@@ -272,20 +322,38 @@ fn run(
     cpus: &[u32],
     stop: &AtomicBool,
 ) -> Result<Repetition, ProfileError> {
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    if is_stopped() {
+        return Err(ProfileError::Stopped);
+    }
     let folder = plan.folder.join(format!("{}-{count}", plan.part.name()));
-    let cpu_count = cpus.len() as u32;
     let path = folder.join(format!("run-{block:02}.prof"));
     make_folders(&folder).map_err(|source| ProfileError::File {
         path: folder.clone(),
         action: "create",
         source,
     })?;
+    measured(plan, count, (block, &path), cpus, stop).map_err(|error| {
+        remove(&path);
+        // A signal to all processes ends the programs too, which then fail in ways of their own.
+        if is_stopped() { ProfileError::Stopped } else { error }
+    })
+}
+
+fn measured(
+    plan: &ScalePlan,
+    count: u32,
+    (block, path): (u32, &Path),
+    cpus: &[u32],
+    stop: &AtomicBool,
+) -> Result<Repetition, ProfileError> {
+    let cpu_count = cpus.len() as u32;
     let words: Vec<OsString> = plan.command.iter().map(|word| filled(word, cpus)).collect();
     let mut options = RecordOptions {
         subject: Subject::Process(0),
         hz: plan.hz,
         duration: None,
-        output: path.clone(),
+        output: path.to_owned(),
         hardware: HardwareSet::of_block(block),
         stacks: Stacks::default(),
         waits: false,
@@ -296,7 +364,7 @@ fn run(
             let child = start(&words, Some(cpus), Stdio::piped())?;
             options.subject = Subject::Process(child.0.id() as i32);
             record(&options, stop)?;
-            child.output()?
+            child.output(&|| stop.load(Ordering::Relaxed))?
         }
         Some(load) => {
             let (output, gate) = record_server(load, &words, cpus, &mut options, stop)?;
@@ -310,11 +378,11 @@ fn run(
             work: plan.work.clone(),
             output: text.lines().last().unwrap_or_default().chars().take(200).collect(),
         })?;
-    let profile = StackProfile::read(&path, ReadOptions::default())?;
+    let profile = StackProfile::read(path, ReadOptions::default())?;
     let seconds = profile.duration_ns as f64 / 1e9;
     // A load tells work for each second, a batch all its work.
     let units = if plan.load.is_some() { amount * seconds } else { amount };
-    append_work(&path, &Work { units, unit: plan.work.clone(), cpus: cpu_count })?;
+    append_work(path, &Work { units, unit: plan.work.clone(), cpus: cpu_count })?;
     let run = CostedRun::of(&profile, units, cpu_count);
     let busy = run.busy_s.map(|busy| busy / seconds / f64::from(cpu_count));
     let gates = steady.into_iter().chain(gates(&profile, busy, &text)).collect();
@@ -327,7 +395,7 @@ fn run(
         busy,
         idle: idle(&profile, cpus),
         gates,
-        recording: path,
+        recording: path.to_owned(),
         run,
     })
 }
@@ -351,20 +419,25 @@ fn record_server(
     let steady = settle(load, &mut driver, stop)?;
     options.subject = Subject::Process(server.0.id() as i32);
     options.duration = Some(load.duration);
-    let ended = Arc::new(AtomicBool::new(false));
-    let watch = Arc::clone(&ended);
-    let waiting = thread::spawn(move || {
-        let output = driver.output();
-        watch.store(true, Ordering::Relaxed);
-        output
+    let [ended, has_failed] = [(); 2].map(|()| AtomicBool::new(false));
+    let (recorded, output) = thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let output =
+                driver.output(&|| [stop, &has_failed].iter().any(|over| over.load(Ordering::Relaxed)));
+            // The end of the load ends the recording.
+            ended.store(true, Ordering::Relaxed);
+            output
+        });
+        let recorded = record(options, &ended);
+        has_failed.store(recorded.is_err(), Ordering::Relaxed);
+        (recorded, waiting.join().expect("waiting for the load does not panic"))
     });
-    let recorded = record(options, &ended)?;
-    let output = waiting.join().expect("waiting for the load does not panic")?;
+    server.end();
+    let (recorded, output) = (recorded?, output?);
     if recorded.summary.samples == 0 && recorded.summary.duration < load.duration {
         let (seconds, status) = (started.elapsed().as_secs(), output.status);
         return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
     }
-    server.end();
     Ok((output, steady))
 }
 
@@ -490,19 +563,28 @@ fn filled(word: &OsString, cpus: &[u32]) -> OsString {
 struct RunningProgram(Child);
 
 impl RunningProgram {
-    fn output(mut self) -> Result<Output, ProfileError> {
-        use io::Read;
-        let mut stdout = Vec::new();
-        if let Some(mut pipe) = self.0.stdout.take() {
-            pipe.read_to_end(&mut stdout).map_err(|source| ProfileError::System {
-                what: "cannot read the program's output",
-                source,
-            })?;
+    /// Waits for the end of the program and returns its output. Once `is_stopped`, asks the program
+    /// to end.
+    fn output(mut self, is_stopped: &dyn Fn() -> bool) -> Result<Output, ProfileError> {
+        let failure = |what| move |source| ProfileError::System { what, source };
+        let pipe = self.0.stdout.take();
+        let reading = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes)).map(|_| bytes)
+        });
+        loop {
+            if is_stopped() {
+                self.end();
+                return Err(ProfileError::Stopped);
+            }
+            if reading.is_finished() && !matches!(self.0.try_wait(), Ok(None)) {
+                break;
+            }
+            thread::sleep(LOOK);
         }
-        let status = self
-            .0
-            .wait()
-            .map_err(|source| ProfileError::System { what: "cannot wait for a program", source })?;
+        let stdout = reading.join().expect("reading does not panic");
+        let stdout = stdout.map_err(failure("cannot read the program's output"))?;
+        let status = self.0.wait().map_err(failure("cannot wait for a program"))?;
         Ok(Output { status, stdout, stderr: Vec::new() })
     }
 

@@ -119,6 +119,9 @@ fn ratios_text(comparison: &CostComparison) -> String {
 pub fn scaling_text(scaling: &Scaling) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}", scaling.command.join(" "), scaling.machine);
+    if let Some(block) = scaling.stopped_in {
+        let _ = writeln!(out, "ENDED EARLY: a signal stopped block {block}; the blocks before are compared");
+    }
     let bad: Vec<_> = scaling.repetitions.iter().filter(|run| !run.is_good()).collect();
     if bad.is_empty() {
         let _ = writeln!(out, "all {} runs pass their gates", scaling.repetitions.len());

@@ -129,9 +129,9 @@ fn load(world: &LinksWorld, arguments: &[&str]) {
     run(command);
 }
 
-/// Makes one recording, in a folder of `folder`.
+/// Makes a recording on one cpu, then on two, in folders of `folder`.
 fn scale(folder: &Path) {
-    let mut command = vermeil(&["scale", "--cores", "1", "--reps", "1", "--folder"]);
+    let mut command = vermeil(&["scale", "--cores", "1,2", "--reps", "1", "--folder"]);
     command.arg(folder).args(["--", "echo", "work", "1"]);
     run(command);
 }
