@@ -212,7 +212,7 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'vermeil;load;report'= {
-            cand --html 'Write a page with plots of all records, in a single file'
+            cand --html 'Write a page with plots of all records, in a single file; - is standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -442,8 +442,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;profile;help;help'= {
         }
         &'vermeil;scale'= {
-            cand --cores 'Numbers of cpus, the base first'
-            cand --nodes 'Numbers of memory nodes instead, the base first; a node has all its cpus'
+            cand --cores 'Numbers of cpus, the base first; at least two different numbers'
+            cand --nodes 'Numbers of memory nodes instead, the base first, at least two; a node has all its cpus'
             cand --reps 'Runs on each number of cpus or nodes'
             cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
             cand --ready 'The address at which the server is ready once it accepts connections'
