@@ -265,14 +265,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct OutputLine {
+    struct ScaleLine {
         #[command(flatten)]
         scale: ScaleArgs,
     }
 
     fn checked(words: &[&str]) -> Result<(), String> {
         let words = [&["scale"], words, &["--", "true"]].concat();
-        OutputLine::try_parse_from(words).expect("the options parse").scale.check_counts()
+        ScaleLine::try_parse_from(words).expect("the options parse").scale.check_counts()
     }
 
     /// Regression: such runs took their time and compared nothing.

@@ -220,7 +220,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct OutputLine {
+    struct RecordLine {
         #[command(flatten)]
         _record: RecordArgs,
     }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn subjects_exclude_each_other() {
         let subjects = [&["--pid", "1"][..], &["--control", "web.sock"], &["--", "true"]];
-        let parsed = |words: &[&str]| OutputLine::try_parse_from([&["record"], words].concat());
+        let parsed = |words: &[&str]| RecordLine::try_parse_from([&["record"], words].concat());
         for (index, subject) in subjects.into_iter().enumerate() {
             assert!(parsed(subject).is_ok(), "{subject:?}");
             for other in &subjects[index + 1..] {

@@ -176,14 +176,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct OutputLine {
+    struct ReportLine {
         #[command(flatten)]
         report: ProfileReportArgs,
     }
 
     fn checked(words: &[&str]) -> Result<(), String> {
         let words = [&["report", "web.prof"], words].concat();
-        OutputLine::try_parse_from(words).expect("the options parse").report.check_form()
+        ReportLine::try_parse_from(words).expect("the options parse").report.check_form()
     }
 
     /// Regression: these options were ignored in every form but text.
