@@ -217,7 +217,7 @@ fn path_behind_program_leads_past_no_rule(io: Io) {
         &site,
         &format!(
             "[[host.route]]\npath = \"/cgi-bin/closed\"\naction = \"deny\"\n\
-             [[host.route]]\npattern = \"^/cgi-bin/guarded$\"\naction = \"cgi\"\naccess.users = \"users\"\n\
+             [[host.route]]\nprefix = \"/cgi-bin\"\npattern = \"^/cgi-bin/guarded$\"\naction = \"cgi\"\naccess.users = \"users\"\n\
              [[host.route]]\npath = \"/cgi-bin/open\"\naction = \"redirect\"\nto = \"/\"\n{CGI}"
         ),
     );
