@@ -159,10 +159,11 @@ impl Signs {
         Self(shared.indices().map(|core| (Self::of(shared, core), now)).collect())
     }
 
-    /// Changes with each event and each look at I/O.
+    /// Changes with each event and each look at I/O. The core counts its events by handler at the
+    /// end of each event, but `CoreCounters::events` only at the end of a batch.
     fn of(shared: &RuntimeShared, core: CoreIndex) -> u64 {
-        let counters = &shared.core(core.0).counters;
-        let events = counters.events.load(Ordering::Relaxed);
+        let handlers = shared.core(core.0).records.handlers.iter();
+        let events = handlers.map(|handler| handler.runs.load(Ordering::Relaxed)).fold(0, u64::wrapping_add);
         events.wrapping_add(shared.pages.board.core(core.0 as usize).searches())
     }
 
@@ -305,5 +306,41 @@ impl Drop for Runtime {
         if !thread::panicking() {
             refuse_on_core("dropping a `Runtime`");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Signs;
+    use crate::{CoreIndex, Policy, Runtime, tests::PATIENCE};
+    use std::sync::{Mutex, mpsc::channel};
+
+    /// Regression: a core in the middle of a batch showed no sign of life, so a stop left the core
+    /// behind.
+    #[test]
+    fn each_event_of_a_batch_is_a_sign_of_life() {
+        let cpu = vermeil_io::current_affinity()[0];
+        let runtime = Runtime::builder().cpus([cpu]).policy(Policy::None).build().expect("it starts");
+        let handle = runtime.handle();
+        let ((begins, begun), (go, goes_on)) = (channel(), channel());
+        let goes_on = Mutex::new(goes_on);
+        let gate = handle.handler("gate", move |()| {
+            begins.send(()).expect("the test waits");
+            goes_on.lock().expect("no panic under this lock").recv_timeout(PATIENCE).expect("it may go on");
+        });
+        // The first event keeps the core busy, so the others are one batch.
+        gate.post(&handle.color(), ()).expect("room");
+        begun.recv_timeout(PATIENCE).expect("it begins");
+        let color = handle.color();
+        (0..2).for_each(|_| gate.post(&color, ()).expect("room"));
+        let signs = [(); 2].map(|()| {
+            go.send(()).expect("it waits");
+            begun.recv_timeout(PATIENCE).expect("the next begins");
+            (Signs::of(&handle.shared, CoreIndex(0)), handle.snapshot().cores[0].events)
+        });
+        go.send(()).expect("it waits");
+        assert_eq!(signs[0].1, signs[1].1, "both events are in one batch");
+        assert_ne!(signs[0].0, signs[1].0);
+        runtime.shutdown(PATIENCE);
     }
 }
