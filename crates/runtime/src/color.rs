@@ -55,14 +55,9 @@ impl Color {
         self.queue.meta.is_posted_by(handler);
         match self.queue.post(event) {
             PushOutcome::First(token) => {
-                if let Some(core) =
-                    self.queue.meta.leader(|leader| self.shared.handlers.ran_on(leader), poster)
+                if !self.shared.follow(&token, poster)
+                    && let Some(here) = poster
                 {
-                    if core != self.core() && self.queue.meta.has_run() {
-                        self.shared.count_move(handler);
-                    }
-                    token.move_to(core.0);
-                } else if let Some(here) = poster {
                     self.shared.move_to_poster(&token, here);
                 }
                 match self.shared.handlers.batch_wait(handler) {

@@ -240,7 +240,9 @@ impl RuntimeShared {
     /// A core (`poster`) or another thread has posted a task to the task's own color, which was
     /// empty.
     pub(crate) fn called(&self, token: RuntimeToken, poster: Option<CoreIndex>) {
-        if let Some(here) = poster {
+        if !self.follow(&token, poster)
+            && let Some(here) = poster
+        {
             if wakes_here() {
                 self.take_woken(&token, here);
             } else {
@@ -248,6 +250,21 @@ impl RuntimeShared {
             }
         }
         self.woken(token, poster);
+    }
+
+    /// Moves a color that follows a handler or its poster, which has just made `token`, to the core
+    /// of its leader. Returns whether such a core is known.
+    #[inline]
+    pub(crate) fn follow(&self, token: &RuntimeToken, poster: Option<CoreIndex>) -> bool {
+        let color = token.color();
+        let Some(core) = color.meta.leader(|leader| self.handlers.ran_on(leader), poster) else {
+            return false;
+        };
+        if core.0 != color.core() && color.meta.has_run() {
+            self.count_move(color.meta.handler());
+        }
+        token.move_to(core.0);
+        true
     }
 
     /// For `wake_here`: a color that may move comes to its waker's core.

@@ -68,8 +68,8 @@ pub enum Place {
     /// On the cores of memory node `n`, counted in the order of the runtime's cores.
     Node(u32),
     /// On the core where the handler ([`crate::Handler::index`]) ran last, because the handler's
-    /// data is in that core's cache. Chosen again whenever an event is posted on the empty color. A
-    /// color with events does not move.
+    /// data is in that core's cache. Chosen again whenever an event is posted on the empty color,
+    /// and for a task with its own color at each wake-up. A color with events does not move.
     Follow(HandlerIndex),
     /// On the core of the poster, chosen as for [`Self::Follow`]. After a post by a thread that is
     /// no core, the color stays on its last core.

@@ -7,12 +7,15 @@ use crate::{
 };
 use std::{
     collections::HashSet,
+    future::poll_fn,
     num::NonZeroU32,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
     },
+    task::{Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -131,4 +134,48 @@ fn kind_refuses_impossible_specs() {
     runtime.shutdown(PATIENCE);
     other.shutdown(PATIENCE);
     assert_eq!(kind.spawn(async { 1 }).wait(), Err(TaskError::Cancelled));
+}
+
+/// Regression: such tasks stayed on the core of their number.
+#[test]
+fn task_with_own_color_follows_its_leader() {
+    for policy in [Policy::None, Policy::Adaptive, Policy::Mely] {
+        let runtime = four_cores(policy.clone());
+        let handle = runtime.handle();
+        let (to, ran) = channel();
+        let leader = handle.handler("leader", move |()| to.send(()).expect("the test waits"));
+        let follows = handle.kind(Spec::new("follows").place(Place::Follow(leader.index())));
+        let produced = handle.kind(Spec::new("produced").place(Place::Producer));
+        for core in handle.cores() {
+            leader.post(&handle.color_on(core), ()).expect("room");
+            ran.recv_timeout(PATIENCE).expect("it runs");
+            assert_eq!(follows.spawn(async { core_index() }).wait(), Ok(Some(core)), "{policy}");
+            let maker = async move { produced.spawn(async { core_index() }).await };
+            let made = handle.spawn_on(&handle.color_on(core), maker).wait();
+            assert_eq!(made, Ok(Ok(Some(core))), "{policy}");
+        }
+        let shared_color = handle.concurrent_color_at(&Place::Producer);
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let waits = waker.clone();
+        let woken = handle.spawn_on(&shared_color, async move {
+            let mut has_waited = false;
+            poll_fn(|context| {
+                if std::mem::replace(&mut has_waited, true) {
+                    return Poll::Ready(core_index());
+                }
+                *waits.lock().expect("no panic under this lock") = Some(context.waker().clone());
+                Poll::Pending
+            })
+            .await
+        });
+        let is_set = || waker.lock().expect("no panic under this lock").is_some();
+        eventually("the task waits", is_set);
+        let wakes = async move {
+            let waker = waker.lock().expect("no panic under this lock").take();
+            waker.expect("the task waits").wake();
+        };
+        handle.spawn_on(&handle.color_on(CoreIndex(2)), wakes).wait().expect("it ends");
+        assert_eq!(woken.wait(), Ok(Some(CoreIndex(2))), "{policy}: the core that woke the task");
+        runtime.shutdown(PATIENCE);
+    }
 }
