@@ -168,7 +168,11 @@ impl<K: DriverKey> Anchor<K> {
                 }
                 Ok(())
             }
-            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Err(error)) => {
+                // No driver gets the object any more.
+                self.moves().forget_calls();
+                Err(error)
+            }
             Poll::Pending => Ok(()),
         });
         begun.ok_or(OffCore)?
@@ -176,9 +180,8 @@ impl<K: DriverKey> Anchor<K> {
 
     /// The object has been taken out of the driver for good.
     pub(crate) fn released(&self) {
-        if let Some(moves) = self.moves.get() {
-            moves.attachment.lost();
-        }
+        // Also for an object that has never moved: without moves, the key would still look valid.
+        self.moves().attachment.lost();
     }
 
     /// The core that has the object, for a request that may come too late.

@@ -150,6 +150,15 @@ impl Moves {
         drop(dropped);
     }
 
+    /// Drops the queued calls, because no driver carries out the calls any more.
+    pub(crate) fn forget_calls(&self) {
+        let forgotten = self.with_calls(|calls| {
+            (calls.shuts_down, calls.stops_listening) = (false, false);
+            calls.send.take()
+        });
+        drop(forgotten);
+    }
+
     /// The error of a queued call, once.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         if self.has_calls() { self.with_calls(|calls| calls.failed.take()) } else { None }

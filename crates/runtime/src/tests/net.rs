@@ -172,3 +172,34 @@ fn released_socket_works_on_another_core() {
         assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
     }
 }
+
+/// Regression: calls that do not wait used the old key, and `with_fd` panicked.
+#[test]
+fn released_stream_refuses_every_call() {
+    for runtime in runtimes_of_both_drivers() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = listener.accept().unwrap().0.into();
+        client.write_all(b"a").unwrap();
+        let task = runtime.handle().spawn(async move {
+            let stream = TcpStream::new(socket).unwrap();
+            stream.recv(&mut Vec::new()).await.unwrap();
+            let _socket = stream.release().await.unwrap().expect("nothing happens");
+            assert!(!stream.is_here());
+            let send = || stream.send(Vec::new(), Bytes::from_static(b"late"), More::No);
+            let errors = [
+                send().unwrap_err(),
+                send().unwrap_err(),
+                stream.sent().await.unwrap_err(),
+                stream.shutdown_write().unwrap_err(),
+                stream.try_recv(&mut Vec::new()).unwrap_err(),
+                stream.with_fd(|_| ()).unwrap_err(),
+                stream.move_here().await.unwrap_err(),
+                stream.release().await.unwrap_err(),
+            ];
+            assert_eq!(errors.map(|error| error.kind()), [ErrorKind::NotConnected; 8]);
+        });
+        task.wait().unwrap();
+        assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}
