@@ -14,6 +14,7 @@ use crate::{
     spec::Place,
 };
 use std::sync::Arc;
+use vermeil_sched::{CoreIndex, HandlerIndex};
 
 impl Handle {
     /// A concurrent color, on which no events exclude each other: every event or task that is
@@ -72,13 +73,19 @@ impl Color {
 
     /// A new color for an event or task, if this color is concurrent.
     pub(crate) fn for_one_if_concurrent(&self) -> Option<Self> {
+        let (core, meta) = self.place_if_concurrent(HandlerIndex(0))?;
+        Some(Self::new(core, meta, self.shared.clone()))
+    }
+
+    /// The core and the state of a new color for an event of `handler`, if this color is
+    /// concurrent.
+    pub(crate) fn place_if_concurrent(&self, handler: HandlerIndex) -> Option<(CoreIndex, ColorMeta)> {
         let affinity = self.affinity_if_concurrent()?;
-        let core = self.shared.place(affinity);
-        let mut meta = ColorMeta::new(affinity.clone());
+        let mut meta = ColorMeta::of_task(affinity.clone(), handler);
         if self.queue.meta.is_kept_in_background() {
             meta.keep_in_background();
         }
-        Some(Self::new(core, meta, self.shared.clone()))
+        Some((self.shared.place(affinity), meta))
     }
 
     /// Where events posted here may live, if the color is concurrent.

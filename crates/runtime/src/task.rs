@@ -67,8 +67,8 @@ impl Handle {
         F::Output: Send + 'static,
     {
         assert!(self.shared.is_of(&color.shared), "the color belongs to another runtime");
-        if let Some(affinity) = color.affinity_if_concurrent() {
-            return self.spawn_alone(affinity, handler, future);
+        if let Some((core, meta)) = color.place_if_concurrent(handler) {
+            return self.spawn_with_color(core, meta, handler, future);
         }
         let body = TaskState::new(color.clone(), handler);
         let task = TaskCell::on_color(body, color.id(), future);

@@ -73,6 +73,8 @@ fn events_of_a_concurrent_color_are_in_its_background() {
     let handle = runtime.handle();
     let row = handle.concurrent_color().background();
     assert!(events_before(&runtime, || row.clone(), &handle.color()) <= 1);
+    // Regression: the tasks of the color were not.
+    assert_eq!(handle.spawn_on(&row, events_while_yielding()).wait().expect("it ends"), ROW);
     runtime.shutdown(PATIENCE);
 }
 
