@@ -9,7 +9,7 @@
 
 use crate::{
     canary::{Bug, planted},
-    sync::{AtomicU32, Ordering, UnsafeCell, pause},
+    sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, pause},
 };
 use std::{
     pin::Pin,
@@ -210,23 +210,37 @@ impl<T> Drop for Join<T> {
 /// The sender of a value that is no task: only a result cell.
 pub struct Promise<T>(Pin<Arc<OneshotCell<T>>>);
 
-struct OneshotCell<T>(ResultCell<T>);
+struct OneshotCell<T> {
+    result: ResultCell<T>,
+    /// The receiver has asked the sender to end. A hint, which orders nothing.
+    is_cancelled: AtomicBool,
+}
 
 impl<T: Send> Oneshot<T> for OneshotCell<T> {
     fn result_cell(&self) -> &ResultCell<T> {
-        &self.0
+        &self.result
+    }
+
+    fn cancel(self: Pin<Arc<Self>>) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 impl<T: Send + 'static> Promise<T> {
     /// A promise and the receiver of the promised value.
     pub fn new() -> (Self, Join<T>) {
-        let alone = Arc::pin(OneshotCell(ResultCell::new()));
+        let alone = Arc::pin(OneshotCell { result: ResultCell::new(), is_cancelled: AtomicBool::new(false) });
         (Self(alone.clone()), Join::new(alone))
     }
 
     /// Sends `value`, if no value was sent before, and wakes the waiting receiver.
     pub fn complete(&self, value: T) {
-        self.0.0.complete(value);
+        self.0.result.complete(value);
+    }
+
+    /// Whether the receiver has asked the sender to end ([`Join::cancel`]). The sender decides
+    /// whether to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Relaxed)
     }
 }

@@ -148,7 +148,8 @@ impl<T> Task<T> {
     }
 
     /// Drops the future on its color, soon. The task then ends with [`TaskError::Cancelled`],
-    /// unless it has ended before.
+    /// unless the task has ended before. An acquisition ([`Handle::when`]) that has not begun does
+    /// not run its code; the task ends when the acquisition has its colors.
     pub fn cancel(&self) {
         if let Some(join) = &self.join {
             join.cancel();

@@ -39,6 +39,8 @@ impl Handle {
     /// a socket of another core is not at hand there: a task uses the socket instead. A
     /// [concurrent](Handle::concurrent_color) color never delays an acquisition.
     ///
+    /// [`Task::cancel`] keeps a `body` that has not begun from running.
+    ///
     /// # Panics
     /// If a color belongs to another runtime, if `colors` is empty, or if no core is allowed for
     /// all colors.
@@ -64,7 +66,15 @@ impl Handle {
         let done = CancelOnEnd(promise);
         let counted = CountedAcquire { core: colors[0].core().0, share: self.shared.clone() };
         self.shared.enter(counted.core, usize::MAX);
-        let action = AcquireAction { body: Box::new(move || done.0.complete(run_contained(body))), counted };
+        let run = move || {
+            if done.0.is_cancelled() {
+                drop(body);
+            } else {
+                done.0.complete(run_contained(body));
+            }
+            // The end of `done` completes the task of a cancelled acquisition.
+        };
+        let action = AcquireAction { body: Box::new(run), counted };
         self.shared.colors.acquisitions.acquire_all(colors.into_iter(), action, |color, acquisition| {
             color.push(TASKS, Event::once(HoldForAcquire(acquisition)));
         });

@@ -2,7 +2,7 @@
 //! that no acquisition deadlocks.
 
 use super::{PATIENCE, eventually, four_cores};
-use crate::{Colored, CoreIndex, Place, Policy, Source, core_index};
+use crate::{Colored, CoreIndex, Place, Policy, Source, TaskError, core_index};
 use std::{
     os::fd::OwnedFd,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -160,4 +160,23 @@ fn socket_made_in_acquisition_works_on_its_colors() {
         handle.spawn_on(&second, async move { drop(opened.with(Option::take)) }).wait().expect("ends");
         runtime.shutdown(PATIENCE);
     }
+}
+
+/// Regression: `cancel` had no effect.
+#[test]
+fn cancelled_acquisition_does_not_run() {
+    let runtime = four_cores(Policy::Adaptive);
+    let handle = runtime.handle();
+    let (first, second) = (handle.color(), handle.color());
+    let (go, goes_on) = std::sync::mpsc::channel::<()>();
+    let holds = handle.spawn_on(&first, async move { goes_on.recv_timeout(PATIENCE).is_ok() });
+    let kept = Arc::new(());
+    let captured = kept.clone();
+    let met = handle.when(&[&first, &second], move || drop(captured));
+    met.cancel();
+    go.send(()).expect("it waits");
+    assert_eq!(met.wait(), Err(TaskError::Cancelled));
+    assert_eq!((holds.wait(), Arc::strong_count(&kept)), (Ok(true), 1));
+    assert_eq!(handle.when(&[&first, &second], || 7).wait(), Ok(7));
+    runtime.shutdown(PATIENCE);
 }
