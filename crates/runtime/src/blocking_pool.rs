@@ -5,6 +5,7 @@
 use crate::error::BlockingFull;
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex},
 };
 use vermeil_io::allow_current_thread;
@@ -94,7 +95,12 @@ impl BlockingInner {
                     state.idle -= 1;
                 }
             };
-            job();
+            // A job reports the panic of its code, but the destructor of an unclaimed result may
+            // panic too. The thread survives, because otherwise the pool would miss the thread.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+                // The destructor of the payload may panic as well.
+                std::mem::forget(payload);
+            }
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Tasks: results, order with handlers, cancelling, panics, blocking work, stopping.
 
-use super::{PATIENCE, eventually, runtime};
+use super::{PATIENCE, eventually, runtime, runtime_with};
 use crate::{
     Colored, CoreIndex, FullOf, Handler, Limits, Pinning, Policy, Runtime, StartError, TaskError, blocking,
     core_index, sleep, yield_now, yield_turn,
 };
 use std::{
-    future::pending,
+    future::{Future, pending, poll_fn},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -328,4 +330,30 @@ fn core_without_its_cpu_runs_unpinned_on_request() {
     assert_eq!(handle.cpu(core), NOWHERE);
     let ran = handle.spawn_on(&handle.color_on(core), async { vermeil_io::current_affinity().len() });
     assert!(ran.wait().expect("it runs") > 0);
+}
+
+/// Regression: the thread ended, and the pool still counted the thread.
+#[test]
+fn panicking_result_leaves_the_blocking_thread() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("planted");
+        }
+    }
+    let runtime = runtime_with(Limits { blocking_threads: 1, ..Limits::default() });
+    let handle = runtime.handle();
+    let (go, goes_on) = mpsc::channel::<()>();
+    let unclaimed = handle.spawn(async move {
+        let mut waits = Box::pin(blocking(move || {
+            goes_on.recv().expect("the test lets it go on");
+            Panics
+        }));
+        poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await
+    });
+    assert_eq!(unclaimed.wait(), Ok(true));
+    go.send(()).expect("it waits");
+    let (to, done) = mpsc::channel();
+    handle.spawn(async move { to.send(blocking(|| 7).await.expect("room")) });
+    assert_eq!(done.recv_timeout(PATIENCE), Ok(7));
 }
