@@ -8,6 +8,7 @@
 mod batch_run;
 mod batch_times;
 mod clock;
+mod hop_request;
 mod run_state;
 
 use crate::{

@@ -8,14 +8,31 @@ use crate::{Color, core::current};
 use std::{
     future::{Future, poll_fn},
     panic::Location,
+    ptr,
     task::Poll,
 };
 use vermeil_queue::current_color;
 
+/// The part of a hop's future that asks for the hop to a color. Its address names the future.
+struct HopAsker<'a>(&'a Color);
+
+impl HopAsker<'_> {
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+}
+
+impl Drop for HopAsker<'_> {
+    fn drop(&mut self) {
+        current(|core| core.run.hop.withdraw(self.address()));
+    }
+}
+
 /// Continues the running task on `color`, at the tail of the color's queue: events posted there
 /// before run first. The task has no access to state of the old color until the task hops back. On
 /// a [concurrent](crate::Handle::concurrent_color) color the task runs in parallel to all other
-/// events, on a new color each time.
+/// events, on a new color each time. A future that is dropped before the hop does not move the
+/// task.
 ///
 /// # Panics
 /// Off a core, or if the color belongs to another runtime.
@@ -25,14 +42,15 @@ pub fn hop(color: &Color) -> impl Future<Output = ()> {
     async move {
         let own = color.for_one_if_concurrent();
         let color = own.as_ref().unwrap_or(color);
+        let asking = HopAsker(color);
         poll_fn(|_| {
             if current_color() == Some(color.id()) {
                 return Poll::Ready(());
             }
             let hops = current(|core| {
-                let is_own = std::ptr::eq(&*core.shared, &*color.shared);
+                let is_own = ptr::eq(&*core.shared, &*color.shared);
                 assert!(is_own, "the color belongs to another runtime than the task that hops at {at}");
-                *core.run.hop.borrow_mut() = Some(color.clone());
+                core.run.hop.ask(asking.0.clone(), asking.address());
             });
             assert!(hops.is_some(), "a task hops on a core of a runtime (`Handle::spawn`): not at {at}");
             Poll::Pending

@@ -182,7 +182,7 @@ where
             return Self::wake(task);
         }
         let panic = future.with(|future| body.poll(task, future));
-        if current(|core| core.run.hop.borrow().is_some()) == Some(true) {
+        if current(|core| core.run.hop.is_asked()) == Some(true) {
             body.hop(task);
         }
         // The core counts the panic.
@@ -270,7 +270,7 @@ where
         let panic = drop_contained(future);
         // The task hops nowhere any more. Cleared before `complete`, because a waker may panic
         // there.
-        current(|core| core.run.hop.borrow_mut().take());
+        drop(current(|core| core.run.hop.take()));
         task.body.deregister();
         task.complete(result);
         panic
@@ -279,7 +279,7 @@ where
     /// Moves the future to the color that the future asked for.
     #[cold]
     fn hop(&self, task: &TaskEvent<F, H>) {
-        if let Some(color) = current(|core| core.run.hop.borrow_mut().take()).flatten() {
+        if let Some(color) = current(|core| core.run.hop.take()).flatten() {
             task.as_ref().future_slot().move_to(color.id());
             self.go_to(color);
             <Self as TaskBody>::wake(task);

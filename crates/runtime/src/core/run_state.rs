@@ -3,9 +3,9 @@
 //! The code of an event reaches this state through `core::current`, and so tells the core where the
 //! color goes next. Leaves out the measurement of runs (`batch_times.rs`).
 
+use super::hop_request::HopRequest;
 use crate::{
     acquisition::RuntimeAcquire,
-    color::Color,
     color_meta::{RuntimeHead, Staying},
 };
 use std::{
@@ -37,7 +37,7 @@ pub(crate) struct RunState {
     /// Handler of the color's first event, which lacks a permit; the color has just run.
     pub(super) needs_permit: Cell<Option<HandlerIndex>>,
     /// The color on which the running task wants to continue.
-    pub(crate) hop: RefCell<Option<Color>>,
+    pub(crate) hop: HopRequest,
     /// The colors that the running batch has woken here and that may run next.
     pub(crate) lifo_slot_rule: Cell<LifoSlotRule>,
     /// The other cores to ask for their load.
@@ -84,6 +84,7 @@ impl RunState {
     pub(super) fn begin_event(&self) {
         self.budget.set(BUDGET);
         self.asks_for_socket.set(false);
+        self.hop.begin_event();
     }
 
     /// An event of `color` has ended.

@@ -6,11 +6,14 @@ use crate::{
     core_index, current_color, hop, sleep, yield_now,
 };
 use std::{
+    future::{Future, poll_fn},
     num::NonZeroU32,
+    pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -271,4 +274,40 @@ fn a_task_hops_to_another_color_and_back() {
             assert_eq!(rounds, (0..=10).collect::<Vec<_>>());
         }
     }
+}
+
+/// Regression: the request of a dropped future, or of an earlier event, moved the running task.
+#[test]
+fn dropped_hop_moves_no_task() {
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    let (home, away) = (handle.color_on(CoreIndex(0)), handle.color());
+    let there = away.clone();
+    let dropped = handle.spawn_on(&home, async move {
+        {
+            let mut hops = pin!(hop(&there));
+            let is_pending = poll_fn(|context| Poll::Ready(hops.as_mut().poll(context).is_pending())).await;
+            assert!(is_pending);
+        }
+        yield_now().await;
+        current_color()
+    });
+    assert_eq!(dropped.wait(), Ok(Some(home.id())));
+    // An event that is no task asks, and keeps the future.
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeps = kept.clone();
+    let asks = handle.handler("asks", move |()| {
+        let there = away.clone();
+        let mut hops = Box::pin(async move { hop(&there).await });
+        assert!(hops.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        keeps.lock().unwrap().push(hops);
+    });
+    asks.post(&home, ()).expect("below the bound");
+    let next = handle.spawn_on(&home, async {
+        yield_now().await;
+        current_color()
+    });
+    assert_eq!(next.wait(), Ok(Some(home.id())));
+    assert_eq!(kept.lock().unwrap().len(), 1);
+    runtime.shutdown(PATIENCE);
 }
