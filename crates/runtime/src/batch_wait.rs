@@ -9,8 +9,11 @@ use crate::{
     core::Core,
     shared::RuntimeShared,
 };
-use std::{sync::atomic::Ordering, time::Duration};
-use vermeil_sched::BatchWait;
+use std::{
+    sync::atomic::{Ordering, fence},
+    time::Duration,
+};
+use vermeil_sched::{BatchWait, HandlerIndex};
 
 impl RuntimeShared {
     /// Keeps the token of a previously empty color until its events have gathered.
@@ -32,13 +35,23 @@ impl RuntimeShared {
         });
         if let Some(token) = late {
             token.discard();
-        } else if batch_wait.is_enough(color.len()) {
-            // An event posted meanwhile may not have seen that the color gathers.
+            return;
+        }
+        // The poster of an event adds to the color's count and then reads `batch_waits`. Therefore
+        // an event that is not seen below was posted by a thread that sees that the color gathers.
+        fence(Ordering::SeqCst);
+        if batch_wait.is_enough(color.len()) || self.has_gathered(&color, color.meta.handler()) {
             self.end_batch_wait(&color);
         } else {
             // The core may sleep beyond the due time.
             self.wake_core(index, color.meta.handler());
         }
+    }
+
+    /// Whether a color that gathers runs now that an event of `handler` is posted: the handler does
+    /// not gather, or its number of events is reached.
+    pub(crate) fn has_gathered(&self, color: &RuntimeHead, handler: HandlerIndex) -> bool {
+        self.handlers.batch_wait(handler).is_none_or(|wait| wait.is_enough(color.len()))
     }
 
     pub(crate) fn end_batch_wait(&self, color: &RuntimeHead) {

@@ -287,9 +287,7 @@ impl RuntimeShared {
     /// An event was posted to a color whose token is in a queue already.
     #[inline]
     pub(crate) fn posted(&self, color: &RuntimeHead, handler: HandlerIndex, added_ns: u32) {
-        if color.meta.batch_waits.load(Ordering::Relaxed)
-            && self.handlers.batch_wait(handler).is_none_or(|wait| wait.is_enough(color.len()))
-        {
+        if color.meta.batch_waits.load(Ordering::Relaxed) && self.has_gathered(color, handler) {
             self.end_batch_wait(color);
         }
         if !self.settings.stealing.is_on() {

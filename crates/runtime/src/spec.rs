@@ -151,7 +151,9 @@ impl Spec {
     }
 
     /// Makes an empty color wait after an event of this handler is posted there: until the color
-    /// has `events` events, or until an event of another handler arrives, but at most for `time`.
+    /// has `events` events, or until an event of a handler that does not gather arrives, but at
+    /// most for `time`. After an event of another handler that gathers, that handler's number of
+    /// events counts.
     /// The events then run in sequence, on caches that the first event has warmed, as many in a go
     /// as [`batch`](Self::batch) and [`batch_time`](Self::batch_time) allow. Default: no wait.
     pub fn batch_wait(mut self, events: usize, time: Duration) -> Self {

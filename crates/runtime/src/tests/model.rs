@@ -16,6 +16,7 @@ use std::{
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
+use vermeil_queue::{Event, PushOutcome, Run};
 
 fn crowd(handle: &Handle, spec: Spec, events: usize) -> Arc<Inside> {
     let inside = Arc::<Inside>::default();
@@ -274,6 +275,29 @@ fn a_task_hops_to_another_color_and_back() {
             assert_eq!(rounds, (0..=10).collect::<Vec<_>>());
         }
     }
+}
+
+/// Regression: the color then waited for the full time.
+#[test]
+fn event_that_comes_before_the_wait_ends_the_batch() {
+    struct EmptyBatchEvent;
+    impl Run for EmptyBatchEvent {
+        fn run(self) {}
+    }
+    let runtime = four_cores(Policy::None);
+    let (handle, color) = (runtime.handle(), runtime.handle().color());
+    let gathers = handle.handler(Spec::new("gathers").batch_wait(8, Duration::from_secs(3600)), |()| ());
+    let (to, ran) = std::sync::mpsc::channel();
+    let other = handle.handler("other", move |()| to.send(()).expect("the test waits"));
+    // As `Color::push`, but the other event comes before the token is set apart.
+    color.queue.meta.is_posted_by(gathers.index());
+    let event = Event::once(EmptyBatchEvent).labelled(handle.shared.label(gathers.index(), 0));
+    let PushOutcome::First(token) = color.queue.post(event) else { panic!("the color is new") };
+    other.post(&color, ()).expect("room");
+    let batch_wait = handle.shared.handlers.batch_wait(gathers.index()).expect("it gathers");
+    handle.shared.wait_for_batch(token, batch_wait);
+    ran.recv_timeout(PATIENCE).expect("the other event does not wait");
+    runtime.shutdown(PATIENCE);
 }
 
 /// Regression: the request of a dropped future, or of an earlier event, moved the running task.
