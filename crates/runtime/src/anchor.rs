@@ -36,7 +36,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Adds an object to the driver of this core.
     pub(crate) fn new(add: impl FnOnce(&mut Driver) -> io::Result<K>) -> io::Result<Self> {
         let added = current(|core| {
-            let key = add(&mut core.io.driver.borrow_mut())?;
+            let key = add(&mut core.driver())?;
             io::Result::Ok(Self { first: core.home.clone(), key, moves: OnceLock::new() })
         });
         added.ok_or(OffCore)?
@@ -56,7 +56,7 @@ impl<K: DriverKey> Anchor<K> {
         let key = moves.attachment.key_on(core.home_number())?;
         let key = K::from_bits(key);
         if moves.has_calls() {
-            moves.carry_out(&mut core.io.driver.borrow_mut(), key.into());
+            moves.carry_out(&mut core.driver(), key.into());
         }
         Some(key)
     }
@@ -64,7 +64,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Calls `f` with this core's driver if that driver has the object.
     #[inline]
     pub(crate) fn on_driver<R>(&self, f: impl FnOnce(&mut Driver, K) -> R) -> Option<R> {
-        current(|core| self.key_on(core).map(|key| f(&mut core.io.driver.borrow_mut(), key))).flatten()
+        current(|core| self.key_on(core).map(|key| f(&mut core.driver(), key))).flatten()
     }
 
     /// As [`on_driver`](Self::on_driver), and attaches an object that no driver has. An object of
@@ -74,7 +74,7 @@ impl<K: DriverKey> Anchor<K> {
     /// Off a core, or with an object that is closed or on its way to this core.
     pub(crate) fn on_driver_or_ask<R>(&self, f: impl FnOnce(&mut Driver, K) -> R) -> io::Result<R> {
         let result = current(|core| match self.key_or_ask(core, None) {
-            Poll::Ready(Ok(key)) => Ok(f(&mut core.io.driver.borrow_mut(), key)),
+            Poll::Ready(Ok(key)) => Ok(f(&mut core.driver(), key)),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => Err(on_its_way()),
         });
@@ -102,7 +102,7 @@ impl<K: DriverKey> Anchor<K> {
                     Poll::Pending => return Poll::Pending,
                 },
             };
-            let polled = f(&mut core.io.driver.borrow_mut(), key, context);
+            let polled = f(&mut core.driver(), key, context);
             core.spend_budget(polled.is_ready());
             polled
         });
@@ -164,7 +164,7 @@ impl<K: DriverKey> Anchor<K> {
             Poll::Ready(Ok(key)) => {
                 let moves = self.moves();
                 if moves.has_calls() {
-                    moves.carry_out(&mut core.io.driver.borrow_mut(), key.into());
+                    moves.carry_out(&mut core.driver(), key.into());
                 }
                 Ok(())
             }

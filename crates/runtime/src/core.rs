@@ -30,7 +30,7 @@ use clock::ClockReadings;
 use run_state::RunState;
 use rustc_hash::FxHashMap;
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, RefCell, RefMut},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -334,6 +334,17 @@ impl Core {
     /// Whether operations, such as sends, wait for the next look.
     pub(crate) fn has_unsubmitted(&self) -> bool {
         self.io.driver.borrow().has_unsubmitted()
+    }
+
+    /// The driver, for a call of an object of this core.
+    ///
+    /// # Panics
+    /// Within a call of the driver, for example in the closure of `with_fd`.
+    #[inline]
+    pub(crate) fn driver(&self) -> RefMut<'_, Driver> {
+        self.io.driver.try_borrow_mut().unwrap_or_else(|_| {
+            panic!("the driver of this core is in use: use sockets after `with_fd`, not within, and not in a waker")
+        })
     }
 
     fn io(&self, timeout: Option<Duration>) {

@@ -101,6 +101,10 @@ impl TcpListener {
     /// # Errors
     /// `NotConnected` after a close; `WouldBlock` while another core has the listener, which then
     /// begins to move: await [`move_here`](Self::move_here) first.
+    ///
+    /// # Panics
+    /// If `f` uses another object of this core's driver, because the driver is in use while `f`
+    /// runs.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         let looked = self.anchor.on_driver_or_ask(|driver, key| driver.listener_fd(key).map(f))?;
         looked.ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -401,6 +405,10 @@ impl TcpStream {
     /// # Errors
     /// Off a core; `WouldBlock` while another core has the stream, which then begins to move: await
     /// [`move_here`](Self::move_here) first.
+    ///
+    /// # Panics
+    /// If `f` uses another object of this core's driver, because the driver is in use while `f`
+    /// runs.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         self.anchor.on_driver_or_ask(|driver, key| f(driver.stream_fd(key)))
     }

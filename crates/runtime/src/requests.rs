@@ -117,7 +117,7 @@ impl Core {
 
     /// Gives an object from another driver to this core's driver.
     pub(crate) fn attach(&self, moves: &Arc<Moves>, object: Detached) -> io::Result<ObjectKey> {
-        let attached = self.io.driver.borrow_mut().attach(object);
+        let attached = self.driver().attach(object);
         let key = match attached {
             Ok(key) => key,
             Err(error) => {

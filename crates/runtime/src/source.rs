@@ -56,6 +56,10 @@ impl Source {
     /// # Errors
     /// Off a core; `WouldBlock` while another core has the source, which then begins to move: await
     /// [`move_here`](Self::move_here) first.
+    ///
+    /// # Panics
+    /// If `f` uses another object of this core's driver, because the driver is in use while `f`
+    /// runs.
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         self.anchor.on_driver_or_ask(|driver, key| f(driver.source_fd(key)))
     }

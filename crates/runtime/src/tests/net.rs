@@ -1,7 +1,7 @@
 //! Sockets through tasks, on both drivers.
 
 use super::runtimes_of_both_drivers;
-use crate::{Handle, More, TcpListener, TcpStream};
+use crate::{Handle, More, Source, TcpListener, TcpStream};
 use bytes::Bytes;
 use std::{
     io::{ErrorKind, Read, Write},
@@ -201,5 +201,17 @@ fn released_stream_refuses_every_call() {
         });
         task.wait().unwrap();
         assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}
+
+#[test]
+fn socket_used_within_with_fd_panics_with_advice() {
+    for runtime in runtimes_of_both_drivers() {
+        let task = runtime.handle().spawn(async {
+            let [outer, inner] = [(); 2].map(|()| Source::new(std::io::pipe().unwrap().0.into()).unwrap());
+            outer.with_fd(|_| inner.with_fd(|_| ())).unwrap().unwrap();
+        });
+        let error = task.wait().unwrap_err().to_string();
+        assert!(error.contains("use sockets after `with_fd`"), "{error}");
     }
 }
