@@ -88,6 +88,8 @@ pub(crate) struct SearchState {
     pub(crate) slept: Cell<bool>,
     /// Failed searches since the last success.
     pub(crate) failed_searches: Cell<u32>,
+    /// Sleeps in a row that the core has given up because a color to steal was queued.
+    pub(crate) given_up_sleeps: Cell<u8>,
     pub(crate) steal_batch: RefCell<StealBatch<ColorMeta>>,
 }
 
@@ -97,6 +99,7 @@ impl SearchState {
             called: Cell::new(false),
             slept: Cell::new(false),
             failed_searches: Cell::new(0),
+            given_up_sleeps: Cell::new(0),
             steal_batch: RefCell::new(StealBatch::new(index.0, STEAL_BATCH_MAX)),
         }
     }
@@ -289,7 +292,7 @@ impl Core {
         self.attend_waiters();
         // Work that arrived between the last look and the announcement: see the argument in the
         // queue's parking.md.
-        let work = !mine.ready.is_empty() || self.shared.end.is_stopping();
+        let work = !mine.ready.is_empty() || self.shared.end.is_stopping() || self.misses_color();
         let timeout = if work {
             Some(Duration::ZERO)
         } else {

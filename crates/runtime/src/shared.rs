@@ -216,10 +216,17 @@ impl RuntimeShared {
         let color = (thieves && token.color().meta.may_move()).then(|| token.color().clone());
         let handler = token.color().meta.handler();
         let core = self.queue(token, entries);
-        if !self.wake_core(core, handler)
-            && let Some(color) = color
-        {
-            self.consider_thief(&color, core, asleep);
+        if self.wake_core(core, handler) {
+            return;
+        }
+        match color {
+            Some(color) => self.consider_thief(&color, core, asleep),
+            // A core may have announced its sleep since. Its last look for a color (`misses_color`)
+            // may have come before the token.
+            None if !thieves && self.settings.stealing.is_on() && self.idle.any_asleep() => {
+                self.call_late_thief(CoreIndex(core));
+            }
+            None => {}
         }
     }
 

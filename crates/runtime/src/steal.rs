@@ -11,7 +11,12 @@ use crate::{
     core_load::QueueLoad,
     counters::add,
 };
-use std::{cell::Cell, ops::ControlFlow, sync::atomic::Ordering, time::Duration};
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    sync::atomic::{Ordering, fence},
+    time::Duration,
+};
 use vermeil_queue::StealBatchFill;
 use vermeil_sched::{
     CoreIndex, CoreLoad, Distance, HandlerIndex, Ready, SPIN_NS, StealAmount, StealKey, Stealing, Stolen,
@@ -22,6 +27,10 @@ use vermeil_sched::{
 /// on 140 cycles (Intel's optimization manual), so the looks are 30 ns to 400 ns apart. Meanwhile
 /// the other cores use their cache lines, which a transfer of 40 ns would take from them.
 const SPIN_PAUSES: usize = 8;
+
+/// Sleeps in a row that a core gives up because a color to steal was queued. More than one, because
+/// a search skips a queue whose lock is in use.
+const GIVEN_UP_SLEEPS_MAX: u8 = 3;
 
 impl Core {
     /// Searches for a color to steal; returns whether a color was stolen.
@@ -98,6 +107,25 @@ impl Core {
     fn anything_stealable(&self) -> bool {
         let others = self.shared.cores.iter().enumerate().filter(|(at, _)| *at != self.index.0 as usize);
         others.into_iter().any(|(_, core)| QueueLoad(core.ready.len()).stealable() > 0)
+    }
+
+    /// Whether the core, which has announced its sleep, searches again instead: a color was queued
+    /// after the search, by a thread that may have seen no sleeping core. Only under policies
+    /// without a watcher, which would find the color. At most a few times in a row, because other
+    /// cores may keep colors that this core must not take.
+    pub(crate) fn misses_color(&self) -> bool {
+        let stealing = self.shared.settings.stealing;
+        if !stealing.is_on() || stealing == Stealing::Learned {
+            return false;
+        }
+        // The poster queues the token, releases the queue's lock and reads the number of sleeping
+        // cores. This core has counted itself and reads the queues. The release is an exchange, and
+        // on x86 a full fence; elsewhere the poster may in rare cases read the older number.
+        fence(Ordering::SeqCst);
+        let given_up = self.idle.given_up_sleeps.get();
+        let misses = given_up < GIVEN_UP_SLEEPS_MAX && self.anything_stealable();
+        self.idle.given_up_sleeps.set(if misses { given_up + 1 } else { 0 });
+        misses
     }
 
     fn visit_all(&self) -> bool {

@@ -106,6 +106,18 @@ impl RuntimeShared {
         }
     }
 
+    /// Wakes a sleeping core to search, because core `owner` got a token while that core went to
+    /// sleep. The thief judges the color itself.
+    #[cold]
+    pub(crate) fn call_late_thief(&self, owner: CoreIndex) {
+        if self.core_load(owner).stealable > 0
+            && !self.idle_coordinator(owner).is_searching()
+            && let Some(thief) = self.nearest_asleep(owner, |_| true)
+        {
+            self.wake_thief((owner, thief), |_| true, None);
+        }
+    }
+
     /// Gives `token`, whose color is about to wait on a busy core, to a sleeping core, if that
     /// pays. While no core sleeps, gives it to a core with less waiting work. `gives_way`: the
     /// poster's own color must stay on its core, and the new color would hold it up.

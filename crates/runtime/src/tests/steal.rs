@@ -7,9 +7,12 @@ use std::{
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Sender, channel},
     },
     time::{Duration, Instant},
 };
+use vermeil_queue::{Cores as _, Event, PushOutcome, Run};
+use vermeil_sched::HandlerIndex;
 
 /// Three cores, more than the cpus of some machines, so each core's thread is preempted anywhere.
 fn runtime(policy: Policy) -> Runtime {
@@ -384,5 +387,99 @@ fn a_task_goes_on_where_its_turn_comes_sooner() {
     over.store(true, Ordering::Release);
     assert_eq!(went, (Some(crowded), Some(other)));
     busy.into_iter().for_each(|task| task.wait().expect("ends"));
+    runtime.shutdown(PATIENCE);
+}
+
+fn two_cores(policy: Policy) -> Runtime {
+    let allowed = vermeil_io::current_affinity();
+    let cpus = [allowed[0], allowed[allowed.len() - 1]];
+    Runtime::builder().cpus(cpus).pinning(Pinning::Shared).policy(policy).build().expect("a runtime starts")
+}
+
+/// Regression: a core that went to sleep missed a color that was queued at that moment. Only a
+/// thief can run the color, because the poster waits for the color on the color's core.
+#[test]
+fn thief_that_goes_to_sleep_misses_no_color() {
+    const ROUNDS: usize = 2_000;
+    for policy in [Policy::Libasync, Policy::Mely] {
+        let runtime = two_cores(policy.clone());
+        let handle = runtime.handle();
+        let done = Arc::new(AtomicUsize::new(0));
+        let counted = done.clone();
+        let work = handle.handler(Spec::new("work").cost(Duration::from_millis(1)), move |()| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+        let seen = done.clone();
+        let rounds = handle.handler("rounds", move |colors: Vec<crate::Color>| {
+            let deadline = Instant::now() + PATIENCE;
+            for (round, color) in colors.iter().enumerate() {
+                // The thief goes on to its sleep meanwhile, a little longer each round.
+                (0..round % 512).for_each(|_| std::hint::spin_loop());
+                work.post(color, ()).expect("room");
+                while seen.load(Ordering::SeqCst) == round && Instant::now() < deadline {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let colors = std::iter::repeat_with(|| handle.color());
+        let colors: Vec<_> = colors.filter(|color| color.core() == CoreIndex(0)).take(ROUNDS).collect();
+        rounds.post(&handle.color_on(CoreIndex(0)), colors).expect("room");
+        eventually("every round ends", || done.load(Ordering::SeqCst) == ROUNDS);
+        assert_eq!(steals(&handle), ROUNDS as u64, "{policy}: no round waited for its own core");
+        runtime.shutdown(PATIENCE);
+    }
+}
+
+/// An event that reports its core.
+struct CoreReport(Sender<Option<CoreIndex>>);
+
+impl Run for CoreReport {
+    fn run(self) {
+        self.0.send(core_index()).expect("the test waits");
+    }
+}
+
+/// Queues an event of `handler` on core 0, and wakes no core.
+fn queue_silently(handle: &Handle, handler: HandlerIndex, to: Sender<Option<CoreIndex>>) {
+    let mut colors = std::iter::repeat_with(|| handle.color());
+    let color = colors.find(|color| color.core() == CoreIndex(0)).expect("it is endless");
+    color.queue.meta.is_posted_by(handler);
+    let label = handle.shared.label(handler, handle.shared.worth_ns(handler));
+    let posted = color.queue.post(Event::once(CoreReport(to)).labelled(label));
+    let PushOutcome::First(token) = posted else { panic!("the color is new") };
+    handle.shared.queue(token, 1);
+}
+
+/// Both sides of a sleep that begins while a color is queued: the poster's late look, and the last
+/// look of the core that goes to sleep, which gives up its sleep only a few times.
+#[test]
+fn late_looks_find_a_color_beside_a_sleep() {
+    let runtime = two_cores(Policy::Mely);
+    let handle = runtime.handle();
+    let ((begins, begun), (go, goes_on)) = (channel(), channel::<()>());
+    let goes_on = Mutex::new(goes_on);
+    let gate = handle.handler("gate", move |()| {
+        begins.send(()).expect("the test waits");
+        goes_on.lock().expect("no panic under this lock").recv_timeout(PATIENCE).expect("it is let go");
+    });
+    gate.post(&handle.color_on(CoreIndex(0)), ()).expect("room");
+    begun.recv_timeout(PATIENCE).expect("it begins");
+    let work = handle.handler(Spec::new("work").cost(Duration::from_millis(1)), |()| ()).index();
+    let (to, ran) = channel();
+    eventually("core 1 sleeps", || handle.shared.core(1).parking.is_asleep());
+    queue_silently(&handle, work, to.clone());
+    handle.shared.call_late_thief(CoreIndex(0));
+    assert_eq!(ran.recv_timeout(PATIENCE), Ok(Some(CoreIndex(1))));
+    let (sees, seen) = channel();
+    let inner = handle.clone();
+    let looks = handle.handler("looks", move |()| {
+        queue_silently(&inner, work, to.clone());
+        let look = |_| crate::core::current(crate::core::Core::misses_color).expect("on a core");
+        sees.send((0..5).map(look).collect::<Vec<_>>()).expect("the test waits");
+    });
+    looks.post(&handle.color_on(CoreIndex(1)), ()).expect("room");
+    let seen = seen.recv_timeout(PATIENCE).expect("it looks");
+    assert!(seen.contains(&true) && seen.contains(&false), "{seen:?}");
+    go.send(()).expect("it waits");
     runtime.shutdown(PATIENCE);
 }
