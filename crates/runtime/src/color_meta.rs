@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use vermeil_queue::ColorQueue;
-use vermeil_sched::{CoreIndex, HandlerIndex, Placement, RecentLength, StealClass};
+use vermeil_sched::{CoreIndex, HandlerIndex, Placement, QueuedClass, RecentLength, StealClass};
 
 /// A color's queue, shared by the cores.
 pub(crate) type RuntimeQueue = ColorQueue<ColorMeta>;
@@ -175,6 +175,14 @@ impl ColorMeta {
             Affinity::Placed(placement) => !placement.is_fixed(),
             Affinity::FollowsHandler(_) | Affinity::Bounded(_) => false,
         }
+    }
+
+    /// Marks the class of a color that some cores must not take, so that thieves also look at the
+    /// colors behind it.
+    #[inline]
+    pub(crate) fn class_for_thieves(&self, class: Option<QueuedClass>) -> Option<QueuedClass> {
+        let lives_anywhere = matches!(self.affinity.inner(), Affinity::Placed(Placement::Any));
+        if lives_anywhere && !self.stays() { class } else { class.map(QueuedClass::restricted) }
     }
 
     /// The color's placement; `None` if the color follows a handler.

@@ -317,7 +317,7 @@ impl RuntimeShared {
         if !self.settings.stealing.is_on() || !self.notes_that_moves(color) {
             return None;
         }
-        self.settings.stealing.class(color.worth_ns())
+        color.meta.class_for_thieves(self.settings.stealing.class(color.worth_ns()))
     }
 
     /// Whether a thief may take the color at all. The first such color is noted.
@@ -332,6 +332,7 @@ impl RuntimeShared {
     #[cold]
     fn reclass(&self, color: &RuntimeHead, class: Option<QueuedClass>) {
         let index = color.core();
+        let class = color.meta.class_for_thieves(class);
         if class.is_some() && color.meta.may_move() {
             let name = color.id().0.get();
             self.core(index).ready.with(|ready| {

@@ -36,16 +36,23 @@ pub enum ReadyOrder {
     Events,
 }
 
-/// The worth of a color to a thief: a logarithmic class of the queued time. Higher is better.
+/// The worth of a color to a thief: a logarithmic class of the queued time. Higher is better. In
+/// each class, colors that only some cores may take are apart, below the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueuedClass(u8);
 
 impl QueuedClass {
-    /// The number of classes.
+    /// The number of classes of queued time.
     pub const COUNT: usize = 8;
 
     /// The lowest class.
-    pub const LEAST: Self = Self(0);
+    pub const LEAST: Self = Self(Self::FREE);
+
+    /// The bit of a color that every core may take.
+    const FREE: u8 = 1;
+
+    /// The number of queues, two for each class.
+    const QUEUES: usize = 2 * Self::COUNT;
 
     /// Queued time of the lowest class, in nanoseconds, because below a microsecond no move has
     /// ever paid.
@@ -55,10 +62,19 @@ impl QueuedClass {
     /// penalty. Each class spans a factor of four. Less than a microsecond has no class.
     pub fn of(worth_ns: u64) -> Option<Self> {
         let times = worth_ns / Self::LEAST_NS;
-        (times > 0).then(|| Self((times.ilog2() / 2).min(Self::COUNT as u32 - 1) as u8))
+        let class = |times: u64| (times.ilog2() / 2).min(Self::COUNT as u32 - 1) as u8;
+        (times > 0).then(|| Self((class(times) << 1) | Self::FREE))
     }
 
-    fn index(self) -> usize {
+    /// The class for a color that some cores must not take. A thief examines a number of these
+    /// colors and the same number of others, so neither kind hides the other.
+    #[must_use]
+    pub fn restricted(self) -> Self {
+        Self(self.0 & !Self::FREE)
+    }
+
+    /// The queue of the class.
+    fn queue(self) -> usize {
         usize::from(self.0)
     }
 }
@@ -107,6 +123,7 @@ pub struct Ready<T> {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a core has one queue, and a box would cost each post a load")]
 enum ReadyKind<T> {
     Colors(ReadyColors<T>),
     Events(ReadyEvents<T>),
@@ -252,8 +269,10 @@ impl<T> Ready<T> {
     }
 
     /// Takes the best color that `fits`: the highest class first, the oldest first within a class.
-    /// Examines a bounded number of candidates in order [`ReadyOrder::Colors`], and all entries in
-    /// order [`ReadyOrder::Events`].
+    /// In order [`ReadyOrder::Colors`], examines a bounded number of
+    /// [restricted](QueuedClass::restricted) colors, and the same number of others. Restricted
+    /// colors that do not fit may go to the tail of their class, so that the next steal examines
+    /// others. In order [`ReadyOrder::Events`], examines all entries.
     pub fn steal(&mut self, fits: impl FnMut(&T) -> bool) -> Option<Stolen<T>> {
         match &mut self.queue {
             ReadyKind::Colors(colors) => colors.steal(fits),
@@ -329,7 +348,7 @@ impl<T> Ready<T> {
     pub fn best(&self) -> Option<QueuedClass> {
         match &self.queue {
             ReadyKind::Colors(colors) => colors.best(),
-            ReadyKind::Events(events) => (events.stealable() > 0).then_some(QueuedClass(0)),
+            ReadyKind::Events(events) => (events.stealable() > 0).then_some(QueuedClass::LEAST),
         }
     }
 }

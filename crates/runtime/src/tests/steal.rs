@@ -390,6 +390,45 @@ fn a_task_goes_on_where_its_turn_comes_sooner() {
     runtime.shutdown(PATIENCE);
 }
 
+/// Regression: idle cores saw only the first colors of a queue, and these were placed elsewhere.
+#[test]
+fn placed_colors_hide_no_free_colors_from_thieves() {
+    let runtime = super::four_cores(Policy::Mely);
+    let handle = runtime.handle();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let open: Arc<[AtomicBool; 4]> = Arc::default();
+    let gate = handle.handler("gate", {
+        let (begun, open) = (begun.clone(), open.clone());
+        move |core: usize| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let deadline = Instant::now() + PATIENCE;
+            while !open[core].load(Ordering::SeqCst) && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+        }
+    });
+    (0..4).for_each(|core| gate.post(&handle.color_on(CoreIndex(core)), core as usize).expect("room"));
+    eventually("no core is idle", || begun.load(Ordering::SeqCst) == 4);
+    let placed = handle.handler(Spec::new("placed").cost(Duration::from_millis(5)), |()| ());
+    let (to, ran) = channel();
+    let free = handle.handler(Spec::new("free").cost(Duration::from_micros(200)), move |()| {
+        to.send(core_index().expect("runs on a core")).expect("the test waits");
+    });
+    let low = crate::Place::Cores(vec![CoreIndex(0), CoreIndex(1)]);
+    let on_first = |make: &dyn Fn() -> crate::Color| {
+        std::iter::repeat_with(make).find(|color| color.core() == CoreIndex(0)).expect("it is endless")
+    };
+    for _ in 0..20 {
+        placed.post(&on_first(&|| handle.color_at(&low)), ()).expect("room");
+    }
+    free.post(&on_first(&|| handle.color()), ()).expect("room");
+    [2, 3].iter().for_each(|core: &usize| open[*core].store(true, Ordering::SeqCst));
+    let core = ran.recv_timeout(PATIENCE).expect("a thief takes the free color");
+    assert!([2, 3].contains(&core.0), "{core:?}");
+    [0, 1].iter().for_each(|core: &usize| open[*core].store(true, Ordering::SeqCst));
+    runtime.shutdown(PATIENCE);
+}
+
 fn two_cores(policy: Policy) -> Runtime {
     let allowed = vermeil_io::current_affinity();
     let cpus = [allowed[0], allowed[allowed.len() - 1]];

@@ -31,6 +31,12 @@ fn steal_class(color: u64) -> Option<StealClass> {
     (!color.is_multiple_of(7)).then_some(StealClass((color / 4 % 2) as u16))
 }
 
+/// The class of a color. Some colors are restricted.
+fn class_of(color: u64, worth_ns: u64) -> Option<QueuedClass> {
+    let class = QueuedClass::of(worth_ns);
+    if color.is_multiple_of(5) { class.map(QueuedClass::restricted) } else { class }
+}
+
 /// Colors in order of arrival, with their classes.
 #[derive(Default)]
 struct ReadyModel(Vec<(u64, Option<QueuedClass>, u64)>);
@@ -71,7 +77,7 @@ proptest! {
             clock += 1;
             match op {
                 ReadyOp::Push(worth_ns) => {
-                    let class = QueuedClass::of(worth_ns);
+                    let class = class_of(color, worth_ns);
                     let noted = ready.next_slot();
                     let slot = ready.push(color, color, class);
                     prop_assert_eq!(slot, noted);
@@ -104,7 +110,7 @@ proptest! {
                 }
                 ReadyOp::Reclass(worth_ns) => {
                     let Some(entry) = model.0.last_mut() else { continue };
-                    let class = QueuedClass::of(worth_ns);
+                    let class = class_of(entry.0, worth_ns);
                     ready.reclass(slots[&entry.0], entry.0, class);
                     if entry.1 != class {
                         (entry.1, entry.2) = (class, clock);
@@ -224,7 +230,7 @@ fn taken_color_leaves_every_queue() {
 
 #[test]
 fn a_class_spans_a_factor_of_four() {
-    let class = |ns| QueuedClass::of(ns).map(QueuedClass::index);
+    let class = |ns| QueuedClass::of(ns).map(|class| usize::from(class.0 / 2));
     assert_eq!([0, 1023, 1024, 4095, 4096].map(class), [None, None, Some(0), Some(0), Some(1)]);
     assert_eq!(class(u64::MAX), Some(QueuedClass::COUNT - 1));
 }
@@ -291,4 +297,24 @@ fn short_colors_pass_long_colors_that_keep_half_of_the_time() {
     }
     // A long color of 2,000 ns ran after 2,000 ns of short ones, three times.
     assert_eq!((long_ns, now_ns), (8_000, 14_000));
+}
+
+/// Regression: a thief gave up after eight colors that the thief must not take.
+#[test]
+fn restricted_colors_hide_no_other_colors() {
+    let mut ready = Ready::new(ReadyOrder::Colors);
+    let restricted = QueuedClass::of(200_000).map(QueuedClass::restricted);
+    for color in 0..20 {
+        ready.push(color, color, restricted);
+    }
+    ready.push(20, 20, QueuedClass::of(2_000));
+    let stolen = ready.steal(|color| *color == 20);
+    assert_eq!(stolen.map(|stolen| stolen.token), Some(20));
+    // Each search examines other restricted colors than the last.
+    let found = (0..3).find_map(|_| ready.steal(|color| *color == 19));
+    assert_eq!(found.map(|stolen| stolen.token), Some(19));
+    assert_eq!((ready.stealable(), ready.best()), (19, restricted));
+    let left: Vec<_> = std::iter::from_fn(|| ready.pop()).collect();
+    assert_eq!(left, (0..19).collect::<Vec<_>>(), "the owner keeps the order of arrival");
+    assert_eq!((ready.stealable(), ready.best()), (0, None));
 }

@@ -5,7 +5,7 @@
 //! stores of colors and events, and the sums. Leaves out the moves of tokens (`ready.rs`).
 //! `check.rs` checks this from outside.
 
-use vermeil_sched::{CoreIndex, Leader, Placement, ReadySlot, RecentLength};
+use vermeil_sched::{CoreIndex, Leader, Placement, QueuedClass, ReadySlot, RecentLength};
 
 /// No event, no color, no request.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -76,6 +76,11 @@ pub(crate) struct SimColor {
 }
 
 impl SimColor {
+    /// Marks the class of a color that some cores must not take.
+    pub(crate) fn class_for_thieves(&self, class: Option<QueuedClass>) -> Option<QueuedClass> {
+        if self.placement == Placement::Any { class } else { class.map(QueuedClass::restricted) }
+    }
+
     /// Whether thieves must leave the color.
     pub(crate) fn is_fixed(&self) -> bool {
         self.placement.is_fixed() || self.leader.is_some()

@@ -319,6 +319,7 @@ impl<W: Watch> World<W> {
         let waiting = self.colors.color(color);
         let (slot, number, target, worth_ns) = (waiting.slot, waiting.number, waiting.core, waiting.worth_ns);
         let class = QueuedClass::of(worth_ns);
+        let marked = waiting.class_for_thieves(class);
         let was = QueuedClass::of(worth_ns - self.colors.last_cost_ns(color));
         if was == class || waiting.is_fixed() {
             return;
@@ -326,7 +327,7 @@ impl<W: Watch> World<W> {
         if let Some(by) = by {
             self.lock(by, target, 0, at_ns);
         }
-        self.core(target).queue.ready.reclass(slot, number, class);
+        self.core(target).queue.ready.reclass(slot, number, marked);
         self.gauge(target);
         self.consider_thief(color, target, by, at_ns);
     }
@@ -334,7 +335,8 @@ impl<W: Watch> World<W> {
     /// The worth class of a color for thieves; `None` if the color must stay.
     pub(super) fn class_of(&self, color: u32) -> Option<QueuedClass> {
         let color = self.colors.color(color);
-        if color.is_fixed() { None } else { self.thieves.stealing.class(color.worth_ns) }
+        let class = self.thieves.stealing.class(color.worth_ns).filter(|_| !color.is_fixed());
+        color.class_for_thieves(class)
     }
 
     /// Wakes the color's core if that core sleeps, else a thief if that pays.
