@@ -39,15 +39,15 @@ struct OfPool {
 }
 
 /// An idle connection.
-pub(super) struct KeptConnection {
-    pub(super) connection: PhpConnection,
+struct KeptConnection {
+    connection: PhpConnection,
     /// The start of the idle time.
     since_ms: u64,
 }
 
 impl KeptConnection {
     /// The idle time, in milliseconds.
-    pub(super) fn idle_ms(&self) -> u64 {
+    fn idle_ms(&self) -> u64 {
         now_ms().saturating_sub(self.since_ms)
     }
 }
@@ -62,9 +62,14 @@ impl IdleConnections {
         of_pool.kept.push_back(KeptConnection { connection, since_ms: now_ms() });
     }
 
-    /// Takes the connection used last.
-    pub(super) fn take(&mut self, php: &Php) -> Option<KeptConnection> {
-        self.pools.get_mut(&php.number)?.kept.pop_back()
+    /// Takes the connection that was used last.
+    pub(super) fn take_newest(&mut self, php: &Php) -> Option<PhpConnection> {
+        self.pools.get_mut(&php.number)?.kept.pop_back().map(|kept| kept.connection)
+    }
+
+    /// Takes the connection that has been idle for the longest time.
+    pub(super) fn take_oldest(&mut self, php: &Php) -> Option<PhpConnection> {
+        self.pools.get_mut(&php.number)?.kept.pop_front().map(|kept| kept.connection)
     }
 
     /// Reports the pools that other cores need, and the number of connections to close for each.

@@ -12,7 +12,7 @@
 
 use super::{
     Php,
-    idle::{KeptConnection, with_idle},
+    idle::with_idle,
     pool::{ConnectionFate, PoolPermit, PoolTurn},
     running::RunningRequest,
     stream::PhpConnection,
@@ -38,13 +38,6 @@ use vermeil_http::{
 
 /// Pause between attempts to connect to our own pool while it is being restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(20);
-
-/// Idle time after which a kept connection of our own pool stays open, in milliseconds. After its
-/// last request a child first ends the answer, then frees its memory, and then closes the
-/// connection. php-fpm 8.2 closes the connection after 15 µs, and 4 to 11 ms after a script with
-/// 300,000 arrays. Several times that is safe on a busy machine, because a new connection instead
-/// costs only 30 µs.
-const SETTLED_MS: u64 = 50;
 
 /// A request and the destination.
 struct PhpRun<'a> {
@@ -126,9 +119,7 @@ impl PhpRun<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         if lease.turn() == PoolTurn::Kept
-            && let Some(kept) = with_idle(|idle| idle.take(self.php))
-            && self.may_use(&kept)
-            && let KeptConnection { connection: mut kept, .. } = kept
+            && let Some(mut kept) = self.take_kept()
             && kept.is_alive().await
         {
             match self.on(connection, &mut kept, errors).await {
@@ -201,10 +192,17 @@ impl PhpRun<'_> {
         });
     }
 
-    /// Whether the request may use this connection: the child keeps the connection open, or the
-    /// request can be repeated.
-    fn may_use(&self, kept: &KeptConnection) -> bool {
-        self.is_safe() || self.php.is_ours() && kept.idle_ms() >= SETTLED_MS
+    /// A kept connection for this request. The place belongs to such a connection. A request that
+    /// cannot be repeated gets none, because the child may be about to close the connection after
+    /// its last request. Then the oldest connection is closed, and a new one costs some 30 µs.
+    fn take_kept(&self) -> Option<PhpConnection> {
+        with_idle(|idle| match self.is_safe() {
+            true => idle.take_newest(self.php),
+            false => {
+                drop(idle.take_oldest(self.php));
+                None
+            }
+        })
     }
 
     /// Whether repeating the request is harmless.

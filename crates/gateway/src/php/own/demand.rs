@@ -182,8 +182,11 @@ struct DemandWatch {
 impl DemandWatch {
     fn run(&mut self) {
         let mut is_leaving = false;
+        let mut now = Instant::now();
         while !self.registry.is_over.load(Ordering::Acquire) {
-            self.wait(is_leaving);
+            self.wait(is_leaving, now);
+            // One time for the whole pass, because a time that comes amid a pass is due in the next.
+            now = Instant::now();
             // Read before the changes are taken, so that the set already has every pool that rang.
             let heard = self.registry.bell.heard();
             self.take_changes();
@@ -192,9 +195,9 @@ impl DemandWatch {
             }
             self.hear_spawner();
             for at in 0..self.running.len() {
-                self.look_after(self.running[at]);
+                self.look_after(self.running[at], now);
             }
-            self.start_waiting();
+            self.start_waiting(now);
             self.forget_retired();
             is_leaving = self.registry.end_first();
         }
@@ -240,17 +243,18 @@ impl DemandWatch {
         self.running.iter().filter(|number| !self.always_runs(**number)).count()
     }
 
-    /// Waits for the bell, the spawner, output of the pools, or the next due time.
-    fn wait(&self, is_leaving: bool) {
+    /// Waits for the bell, the spawner, output of the pools, or the next time that was not due in
+    /// the pass at `pass`.
+    fn wait(&self, is_leaving: bool, pass: Instant) {
         let mut polled = vec![PollFd::new(self.registry.bell.descriptor(), PollFlags::IN)];
         if !self.channel.is_gone() {
             polled.push(PollFd::new(&self.spawner, launch::awaited(&self.channel)));
         }
         let now = Instant::now();
         let mut next: Option<Instant> = None;
-        // A past time was handled already, and its pool waits for another event.
+        // An earlier time was handled already, and its pool waits for another event.
         let mut sooner = |at: Instant| {
-            if at > now {
+            if at > pass {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         };
@@ -274,7 +278,7 @@ impl DemandWatch {
             }
         }
         // Rounded up, because otherwise the loop would spin until the time has come.
-        let left = next.map(|next| next - now + Duration::from_millis(1));
+        let left = next.map(|next| next.saturating_duration_since(now) + Duration::from_millis(1));
         let left =
             left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
         // After an interruption the loop checks everything again.
@@ -371,7 +375,7 @@ impl DemandWatch {
     }
 
     /// Reads the output of a pool, and stops the pool after its idle time.
-    fn look_after(&mut self, number: usize) {
+    fn look_after(&mut self, number: usize, now: Instant) {
         let is_retired = self.retired.contains(&number);
         let Some(DemandPool { php, idle_stop, life: PoolLife::Running(run), .. }) =
             self.pools.get_mut(&number)
@@ -384,7 +388,6 @@ impl DemandWatch {
             .filter(|stderr| launch::hear(stderr, |bytes| errors.push(bytes)) == Hearing::GoesOn);
         let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
         let Some(idle_stop) = idle_stop else { return };
-        let now = Instant::now();
         // The thread also wakes up for other pools, and such a wake-up must not postpone the check.
         if now < run.look {
             return;
@@ -401,8 +404,7 @@ impl DemandWatch {
     }
 
     /// Starts waiting pools while there is room, and makes room for the rest.
-    fn start_waiting(&mut self) {
-        let now = Instant::now();
+    fn start_waiting(&mut self, now: Instant) {
         let mut held_back = VecDeque::new();
         while let Some(number) = self.waiting.pop_front() {
             let always_runs = self.always_runs(number);
