@@ -187,7 +187,7 @@ pub fn answer(
     {
         return Answer::Slow(Deferred::Program(call));
     }
-    files(local, host, request, *head, out)
+    files(local, host, request, head, out)
 }
 
 /// Answers `request`, whose path has been resolved to `handle` in `site`. The index page of a
@@ -198,16 +198,17 @@ pub fn found(
     site: &Arc<Site>,
     request: &Request<'_>,
     handle: &EntryHandle,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
+    head.use_configuration(local.hosts.configuration());
     match handle.outcome() {
         EntryOutcome::Program { script } if request.target.path.ends_with(b"/") => {
             index_program(local, host, request, script, head, out)
         }
-        outcome => match tried(local, host, request, outcome, head) {
+        outcome => match tried(local, host, request, outcome, *head) {
             Some(answer) => answer,
-            None => found_by_files(local, site, request, handle, head, out),
+            None => found_by_files(local, site, request, handle, *head, out),
         },
     }
 }
@@ -219,7 +220,7 @@ pub fn index_program(
     host: HostId,
     request: &Request<'_>,
     script: &[u8],
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     if let Some(answer) = check_other(local, host, script, request, head, out) {
@@ -230,7 +231,7 @@ pub fn index_program(
     let Host { rules, name, .. } = met.host();
     let asked = head.asked(request);
     let call = match rules.run_by(script, asked) {
-        RunBy::Route(route) => return by_route(local, route, name, request, script, head, out),
+        RunBy::Route(route) => return by_route(local, route, name, request, script, *head, out),
         RunBy::Php => GatewayRequest::of_index(&local.hosts, &mut local.heads, host, request, asked, script),
         RunBy::Cgi => GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request, asked)
             .map(|call| call.for_cgi(script.into())),
@@ -238,7 +239,7 @@ pub fn index_program(
     };
     match call {
         Some(call) => Answer::Slow(Deferred::Program(call)),
-        None => error(local, Status::Forbidden, b"", head, out),
+        None => error(local, Status::Forbidden, b"", *head, out),
     }
 }
 

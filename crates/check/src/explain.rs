@@ -33,6 +33,7 @@ pub struct UnfitUrl(String);
 struct Explanation<'o> {
     options: &'o ServeOptions,
     scheme: ClientScheme,
+    listener: Option<ListenAddr>,
     host: HostId,
     lines: String,
     cache: CoreCache,
@@ -76,7 +77,7 @@ pub fn explain(options: &ServeOptions, url: &str) -> Result<String, UnfitUrl> {
     };
     let _ = writeln!(lines, "host: {} ({why})", ServePlan::new(options).called(id));
     let cache = CoreCache::new(FileStore::new(StoreOptions::default()));
-    let mut explanation = Explanation { options, scheme, host: id, lines, cache };
+    let mut explanation = Explanation { options, scheme, listener, host: id, lines, cache };
     explanation.request(&request, &limits);
     Ok(explanation.lines)
 }
@@ -191,7 +192,8 @@ impl Explanation<'_> {
         if self.scheme == ClientScheme::Https {
             return false;
         }
-        if hosts.redirects_to_https(self.host, request.target.path) {
+        let is_of_proxy = self.listener.is_some_and(|at| at.unix().is_some());
+        if !is_of_proxy && hosts.redirects_to_https(self.host, request.target.path) {
             let address = hosts.https_address(self.host, request).unwrap_or_default();
             self.say(format_args!(
                 "answer: 301 to {}, because the host requires HTTPS",
@@ -224,7 +226,9 @@ impl Explanation<'_> {
     fn action(&mut self, asked: Asked<'_>, route: &Route, path: &RequestPath<'_>) -> Option<Vec<u8>> {
         match &route.action {
             Action::Files => self.files(asked, path.decoded),
-            Action::Cgi => self.say("answer: the CGI program that the path names"),
+            Action::Cgi => {
+                self.say("answer: the CGI program that the path names; the rules for its own path hold too");
+            }
             Action::Status => self.say("answer: the status of the server"),
             Action::Metrics => self.say("answer: the metrics of the server"),
             Action::Ready => self.say("answer: 200, or 503 once the server is told to stop"),
@@ -320,8 +324,11 @@ impl Explanation<'_> {
             }
             let script = cut.script.escape_ascii();
             self.say(format_args!("program: {script}, with the path {}", cut.path_info.escape_ascii()));
-            rules.guards_at(cut.script, asked).for_each(|(_, guard)| self.access(guard));
-            match rules.refusal_of_program(cut.script, asked) {
+            let has_own_rules = rules.names_part_behind(cut.script, path.bytes, asked);
+            if !has_own_rules {
+                rules.guards_at(cut.script, asked).for_each(|(_, guard)| self.access(guard));
+            }
+            match rules.refusal_of_program(cut.script, asked).filter(|_| !has_own_rules) {
                 Some(route) => {
                     self.say(format_args!(
                         "answer: refused by the route {}, which covers the program",
@@ -370,6 +377,9 @@ impl Explanation<'_> {
                 "answer: 403, because {name} cannot be read, or is a folder without index page and listing = false"
             )),
             EntryOutcome::Program { script } => {
+                if **script != *own {
+                    rules.guards_at(script, asked).for_each(|(_, guard)| self.access(guard));
+                }
                 let by = match rules.run_by(script, asked) {
                     RunBy::Php => "PHP",
                     RunBy::Cgi => "CGI",

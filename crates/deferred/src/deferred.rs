@@ -88,8 +88,8 @@ async fn give(
     loop {
         let next = match what {
             Deferred::Open(job) => opened(connection, job, &acting.head, head).await?,
-            Deferred::Resolve(job) => resolved(connection, job, &acting.head, *head).await?,
-            Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, *head).await?,
+            Deferred::Resolve(job) => resolved(connection, job, &acting.head, head).await?,
+            Deferred::ResolveUnopened(job) => resolved_unopened(connection, job, &acting.head, head).await?,
             Deferred::Status(form) => status(connection, form, *head).await?,
             Deferred::List(job) => listed(connection, job, *head).await?,
             Deferred::Compress(job) => compression::answer(connection, &acting.parsed(), *head, &job).await?,
@@ -98,7 +98,7 @@ async fn give(
             Deferred::Password(challenge) => {
                 clients::after_password(connection, *challenge, &acting.head, head).await?
             }
-            Deferred::Try(host) => try_files::answer(connection, &acting.parsed(), *head, host).await?,
+            Deferred::Try(host) => try_files::answer(connection, &acting.parsed(), head, host).await?,
             Deferred::Rewrite(rewritten) => acting.rewrite(connection, head, rewritten),
             Deferred::Alias(folder, path) => {
                 alias::answer(connection, &acting.parsed(), *head, &folder, &path).await?
@@ -140,7 +140,7 @@ fn note_password(connection: &mut Connection, head: AnswerHead) {
 async fn call_program(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
     let now_ns = || core_context::with(|local| local.records.counts.now_ns());
@@ -179,7 +179,7 @@ async fn resolved(
     connection: &mut Connection,
     job: PathJob,
     acting: &[u8],
-    head: AnswerHead,
+    head: &mut AnswerHead,
 ) -> Result<Answer, Lost> {
     connection.flush(Bytes::new(), More::No).await?;
     let site = job.site().clone();
@@ -191,10 +191,10 @@ async fn resolved(
             let request = parsed(acting);
             match local.hosts.hosts().find_at(request.host, head.visitor.at) {
                 Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
-                None => answer::found_by_files(local, &site, &request, &handle, head, out),
+                None => answer::found_by_files(local, &site, &request, &handle, *head, out),
             }
         }
-        Err(_) => Answer::Ready(busy(local, head, out)),
+        Err(_) => Answer::Ready(busy(local, *head, out)),
     }))
 }
 
@@ -203,14 +203,14 @@ async fn resolved_unopened(
     connection: &mut Connection,
     job: UnopenedJob,
     acting: &[u8],
-    head: AnswerHead,
+    head: &mut AnswerHead,
 ) -> Result<Answer, Lost> {
     connection.flush(Bytes::new(), More::No).await?;
     let entry = blocking(move || job.run()).await;
     let out = &mut connection.output;
     Ok(core_context::with(|local| match entry {
         Ok(entry) => answer::by_unopened_folder(local, &parsed(acting), entry, head, out),
-        Err(_) => Answer::Ready(busy(local, head, out)),
+        Err(_) => Answer::Ready(busy(local, *head, out)),
     }))
 }
 
@@ -279,7 +279,7 @@ impl ActingRequest<'_> {
         mut call: GatewayRequest,
     ) -> Result<Answer, Lost> {
         call.uri = self.uri.clone();
-        match call_program(connection, &self.parsed(), *head, &call).await {
+        match call_program(connection, &self.parsed(), head, &call).await {
             Ok(CallOutcome::Answer(answer, persistence)) => {
                 head.persistence = persistence;
                 Ok(answer)

@@ -25,7 +25,7 @@ use vermeil_state::core_context::{self, CoreContext};
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     host: Met,
 ) -> Result<Answer, Lost> {
     let site = match calls::site(connection, &host).await? {
@@ -33,15 +33,15 @@ pub(crate) async fn answer(
         Err(failure) => {
             let out = &mut connection.output;
             return Ok(core_context::with(|local| match failure {
-                Some(failure) => answer::not_served(local, &failure, head, out),
-                None => answer::error(local, Status::NotFound, b"", head, out),
+                Some(failure) => answer::not_served(local, &failure, *head, out),
+                None => answer::error(local, Status::NotFound, b"", *head, out),
             }));
         }
     };
     let mut decoded = Vec::new();
     let own = match path::decode_for_program(request.target.path, &mut decoded) {
         Ok(path) => path.bytes,
-        Err(wrong) => return Ok(refused(connection, wrong.status(), head)),
+        Err(wrong) => return Ok(refused(connection, wrong.status(), *head)),
     };
     let rules = host.host().rules;
     let asked = head.asked(request);
@@ -53,12 +53,12 @@ pub(crate) async fn answer(
         let handle = match calls::look_up(connection, &site, &encoded(&target)).await? {
             Ok(handle) => handle,
             Err(Status::ServiceUnavailable) => {
-                return Ok(refused(connection, Status::ServiceUnavailable, head));
+                return Ok(refused(connection, Status::ServiceUnavailable, *head));
             }
             Err(_) => continue,
         };
-        let tried = Tried { request, head, own, target: &target, handle: &handle, site: &site };
-        if let Some(answer) = tried.answer(connection) {
+        let tried = Tried { request, own, target: &target, handle: &handle, site: &site };
+        if let Some(answer) = tried.answer(connection, head) {
             return Ok(answer);
         }
     }
@@ -66,9 +66,9 @@ pub(crate) async fn answer(
     match calls::look_up(connection, &site, request.target.path).await? {
         Ok(handle) => {
             let out = &mut connection.output;
-            Ok(core_context::with(|local| answer::found_by_files(local, &site, request, &handle, head, out)))
+            Ok(core_context::with(|local| answer::found_by_files(local, &site, request, &handle, *head, out)))
         }
-        Err(status) => Ok(refused(connection, status, head)),
+        Err(status) => Ok(refused(connection, status, *head)),
     }
 }
 
@@ -82,7 +82,6 @@ fn refused(connection: &mut Connection, status: Status, head: AnswerHead) -> Ans
 /// A candidate that was looked up.
 struct Tried<'a> {
     request: &'a Request<'a>,
-    head: AnswerHead,
     /// The request's path, decoded.
     own: &'a [u8],
     /// The candidate's path, decoded.
@@ -93,41 +92,48 @@ struct Tried<'a> {
 
 impl Tried<'_> {
     /// The answer, unless the candidate names nothing.
-    fn answer(&self, connection: &mut Connection) -> Option<Answer> {
-        let Self { request, head, handle, site, .. } = *self;
+    fn answer(&self, connection: &mut Connection, head: &mut AnswerHead) -> Option<Answer> {
+        let Self { request, handle, site, .. } = *self;
         let out = &mut connection.output;
         let is_folder = self.target.ends_with(b"/");
         core_context::with(|local| match handle.outcome() {
-            EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, head, out)),
+            EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, *head, out)),
             EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Listing { .. }
                 if self.lacks_slash() =>
             {
                 let location = encoded(self.target);
-                Some(answer::redirect(local, &location, request, head, out))
+                Some(answer::redirect(local, &location, request, *head, out))
             }
-            EntryOutcome::File(_) => Some(match self.refused_client(local, out) {
+            EntryOutcome::File(_) => Some(match self.refused_client(local, head, out) {
                 Some(answer) => answer,
-                None => answer::resolved(local, request, handle, head, out),
+                None => answer::resolved(local, request, handle, *head, out),
             }),
             EntryOutcome::Program { script } => {
                 let host = local.hosts.hosts().find_at(request.host, head.visitor.at);
                 Some(match host {
                     Some(host) => answer::index_program(local, host, request, script, head, out),
-                    None => answer::error(local, Status::NotFound, b"", head, out),
+                    None => answer::error(local, Status::NotFound, b"", *head, out),
                 })
             }
-            EntryOutcome::Listing { .. } if is_folder => Some(match self.refused_client(local, out) {
+            EntryOutcome::Listing { .. } if is_folder => Some(match self.refused_client(local, head, out) {
                 Some(answer) => answer,
-                None => answer::found_by_files(local, site, request, handle, head, out),
+                None => answer::found_by_files(local, site, request, handle, *head, out),
             }),
-            EntryOutcome::Forbidden if is_folder => Some(answer::resolved(local, request, handle, head, out)),
+            EntryOutcome::Forbidden if is_folder => {
+                Some(answer::resolved(local, request, handle, *head, out))
+            }
             _ => None,
         })
     }
 
     /// The answer, if the rules about clients for the candidate do not let the request in.
-    fn refused_client(&self, local: &mut CoreContext, out: &mut Vec<u8>) -> Option<Answer> {
-        let Self { request, head, target, .. } = *self;
+    fn refused_client(
+        &self,
+        local: &mut CoreContext,
+        head: &mut AnswerHead,
+        out: &mut Vec<u8>,
+    ) -> Option<Answer> {
+        let Self { request, target, .. } = *self;
         let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
         answer::check_other(local, host, target, request, head, out)
     }

@@ -55,8 +55,8 @@ pub enum PasswordUse {
 }
 
 /// The checks of clients that a request has passed, by the number of their rules in the host. A
-/// request meets four rules at most: of its path and of the file that answers, each with the rules
-/// of an earlier route after a rewrite. If chained rewrites meet more, the oldest is forgotten.
+/// request meets the rules of its path, and of the file that answers. After a rewrite, rules of an
+/// earlier route come to each of the two. If chained rewrites meet more, the oldest is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedChecks([(u32, PassedCheck); 4]);
 

@@ -17,7 +17,7 @@ pub(super) fn files(
     local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let now_ms = now_ms();
@@ -34,20 +34,20 @@ fn by_folder(
     local: &mut CoreContext,
     host: HostId,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match local.hosts.find(host) {
         OpenedHost::Open => {}
-        OpenedHost::NoFolder => return error(local, Status::NotFound, b"", head, out),
+        OpenedHost::NoFolder => return error(local, Status::NotFound, b"", *head, out),
         OpenedHost::Wait(job) => return Answer::Slow(Deferred::Open(job)),
-        OpenedHost::Failed(failure) => return not_served(local, &failure, head, out),
+        OpenedHost::Failed(failure) => return not_served(local, &failure, *head, out),
     }
     let CoreContext { hosts, cache, .. } = local;
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms()) {
         // A clone writes a counter of this core only.
         Lookup::Hit(handle) => handle.clone(),
-        Lookup::Never(status) => return error(local, status, b"", head, out),
+        Lookup::Never(status) => return error(local, status, b"", *head, out),
         Lookup::Miss(mut job) => match job.try_now() {
             Ok(loaded) => cache.insert(loaded),
             Err(_) => return Answer::Slow(Deferred::Resolve(job)),
@@ -59,7 +59,7 @@ fn by_folder(
         let site = hosts.site().clone();
         return found(local, host, &site, request, &handle, head, out);
     }
-    resolved(local, request, &handle, head, out)
+    resolved(local, request, &handle, *head, out)
 }
 
 /// Answers `request` from a `folder` that stays closed; `None` if the folder has to be opened.
@@ -68,13 +68,13 @@ fn unopened(
     host: HostId,
     folder: UnopenedFolder,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     now_ms: u64,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     let job = match local.cache.look_past(folder, request.target.path, now_ms) {
         Ok(job) => job,
-        Err(status) => return Some(error(local, status, b"", head, out)),
+        Err(status) => return Some(error(local, status, b"", *head, out)),
     };
     match job.try_now() {
         Ok(entry) => Some(by_entry(local, host, request, entry?, head, out)),
@@ -88,13 +88,14 @@ pub fn by_unopened_folder(
     local: &mut CoreContext,
     request: &Request<'_>,
     entry: Option<Entry>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     // A reload may have taken the host away meanwhile.
     let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at) else {
-        return error(local, Status::MisdirectedRequest, b"", head, out);
+        return error(local, Status::MisdirectedRequest, b"", *head, out);
     };
+    head.use_configuration(local.hosts.configuration());
     match entry {
         Some(entry) => by_entry(local, host, request, entry, head, out),
         None => by_folder(local, host, request, head, out),
@@ -106,13 +107,13 @@ fn by_entry(
     host: HostId,
     request: &Request<'_>,
     entry: Entry,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     let handle = EntryHandle::from(entry);
-    match tried(local, host, request, handle.outcome(), head) {
+    match tried(local, host, request, handle.outcome(), *head) {
         Some(answer) => answer,
-        None => resolved(local, request, &handle, head, out),
+        None => resolved(local, request, &handle, *head, out),
     }
 }
 

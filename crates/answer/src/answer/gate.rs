@@ -3,7 +3,7 @@
 //! The order is: the client's network (403), the rate (429, or a wait), the requests in progress
 //! (503 or 429), name and password (401). So a flood of passwords meets the rate before a check
 //! costs processor time. The rules follow the decoded path that answers: of the request, of a
-//! rewrite, of an index page, of a candidate of `try`. Leaves out waiting and checking
+//! rewrite, of a program that a part of the path names, of an index page, of a candidate of `try`. Leaves out waiting and checking
 //! (`crates/deferred`). Tested through the binary (`crates/e2e/tests/e2e/access.rs`,
 //! `in_progress.rs`).
 
@@ -117,14 +117,14 @@ pub fn check_other(
     host: HostId,
     path: &[u8],
     request: &Request<'_>,
-    mut head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
     if !local.hosts.hosts().is_guarded(host) {
         return None;
     }
     head.use_configuration(local.hosts.configuration());
-    check_path(local, host, path, request, &mut head, out)
+    check_path(local, host, path, request, head, out)
 }
 
 fn check_path(

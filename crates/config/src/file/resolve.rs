@@ -651,9 +651,14 @@ impl<'f> HostsMade<'f> {
         let line_of = |places: &[HostPlaces], id: HostId| text.line_of(places[id.index()].at);
         for HostListens { id, listen, is_nameless, https } in std::mem::take(&mut self.listens) {
             let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
+            // A proxy may speak HTTPS in place of the listener.
+            let may_be_https = |addr: &ListenAddr| {
+                listeners.secure.contains(addr) || addr.unix().is_some() || self.builder.believes_proxies()
+            };
             if let Some(at) = https
                 && !listeners.secure.is_empty()
-                && !addrs.iter().any(|addr| listeners.secure.contains(addr))
+                && !addrs.is_empty()
+                && !addrs.iter().any(may_be_https)
             {
                 let what = "no listener of this host speaks HTTPS; add one with tls = true to listen, or leave \
                             the key out";

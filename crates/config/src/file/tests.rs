@@ -690,8 +690,7 @@ root = "both"
     ] {
         assert_eq!(root(name, at), expected, "{name} at {at:?}");
     }
-    let named = text.replace("root = \"public\"", "names = [\"public\"]");
-    let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{named}")).hosts;
+    let refusing = load(&format!("[hosts]\nunknown = \"refuse\"\n{text}")).hosts;
     assert_eq!(refusing.find_at(Some(b"monitor.internal"), public.map(addr).map(ListenAddr::Tcp)), None);
     assert!(!load("[[host]]\nroot = \"x\"\n").hosts.ask_for_visitor());
 }

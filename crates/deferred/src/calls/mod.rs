@@ -12,7 +12,7 @@ use vermeil_answer::{
     pages::RETRY_AFTER,
 };
 use vermeil_connection::connection::Connection;
-use vermeil_exchange::{AnswerHead, Lost};
+use vermeil_exchange::{AnswerHead, Lost, PasswordUse};
 use vermeil_gateway::{
     Asking, Broken, ConfiguredBy, EndedAnswer, Failure, GatewayKind, Named, Relayed, cgi, php,
     programs::{self, GatewayRequest, ProgramReason, ProgramsShared},
@@ -27,6 +27,7 @@ use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
     Rejection, Request, Status,
     gateway::{BadHead, field_lines, field_name, redirect},
+    path,
     response::Persistence,
 };
 
@@ -55,7 +56,7 @@ pub(crate) enum CallOutcome {
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    file_head: AnswerHead,
+    file_head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
     let head = file_head.of_program();
@@ -68,7 +69,7 @@ pub(crate) async fn answer(
     };
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
-    let user = known_user(connection, request, file_head, call, &program.script);
+    let user = known_user(connection, request, *file_head, call, &program.script);
     let asking = asking(call, &shared, user.as_deref());
     let result = php::run(connection, request, head, &asking, php, &program).await;
     let of_program = OfProgram { kind: GatewayKind::Php, request, head, call };
@@ -83,18 +84,19 @@ fn known_user(
     call: &GatewayRequest,
     script: &[u8],
 ) -> Option<Arc<[u8]>> {
-    let user = call.user_of(request, head.asked(request), script);
-    if user.is_some() {
-        connection.note_password();
+    // Without a check under the present rules the name may be anyone's.
+    if head.password == PasswordUse::NotAsked {
+        return None;
     }
-    user
+    connection.note_password();
+    call.user_of(request, head.asked(request), script)
 }
 
 /// Answers `request` by the CGI program that its path names.
 async fn by_cgi(
     connection: &mut Connection,
     request: &Request<'_>,
-    file_head: AnswerHead,
+    file_head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
     let head = file_head.of_program();
@@ -104,17 +106,17 @@ async fn by_cgi(
     let program = match found {
         Ok(program) => program,
         Err(cgi::NoProgram { status, reason }) => {
-            let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: file_head, call };
+            let of_program = OfProgram { kind: GatewayKind::Cgi, request, head: *file_head, call };
             if let Some(reason) = reason {
                 of_program.say(NoticeKind::ProgramFailed, &reason, &status.code());
             }
-            return Ok(of_program.own_page(connection, status, file_head));
+            return Ok(of_program.own_page(connection, status, *file_head));
         }
     };
     if let Some(refusal) = refuse_program(connection, request, file_head, call, program.script()) {
         return Ok(CallOutcome::Answer(refusal, file_head.persistence));
     }
-    let user = known_user(connection, request, file_head, call, program.script());
+    let user = known_user(connection, request, *file_head, call, program.script());
     let asking = asking(call, &shared, user.as_deref());
     let result = program.run(connection, request, head, &asking).await;
     OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
@@ -125,16 +127,21 @@ async fn by_cgi(
 fn refuse_program(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     call: &GatewayRequest,
     script: &[u8],
 ) -> Option<Answer> {
     let Host { rules, name, .. } = call.host.host();
+    let mut decoded = Vec::new();
+    let path = path::decode_for_program(request.target.path, &mut decoded).ok()?.bytes;
+    if rules.names_part_behind(script, path, head.asked(request)) {
+        return None;
+    }
     let out = &mut connection.output;
     core_context::with(|local| {
         check_script(local, request, head, script, out).or_else(|| {
             let route = rules.refusal_of_program(script, head.asked(request))?;
-            Some(answer::by_route(local, route, name, request, script, head, out))
+            Some(answer::by_route(local, route, name, request, script, *head, out))
         })
     })
 }
@@ -144,7 +151,7 @@ fn refuse_program(
 fn check_script(
     local: &mut CoreContext,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     script: &[u8],
     out: &mut Vec<u8>,
 ) -> Option<Answer> {

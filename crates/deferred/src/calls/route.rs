@@ -40,21 +40,21 @@ pub(crate) enum RequestRoute {
 pub(crate) async fn find(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<RequestRoute, Lost> {
     let mut decoded = Vec::new();
     let path = match path::decode_for_program(request.target.path, &mut decoded) {
         Ok(path) => path,
-        Err(error) => return Ok(refused(connection, error.status(), head)),
+        Err(error) => return Ok(refused(connection, error.status(), *head)),
     };
     let site = match site(connection, &call.host).await? {
         Ok(site) => site,
         Err(failure) => {
             let out = &mut connection.output;
             return Ok(RequestRoute::File(core_context::with(|local| match failure {
-                Some(failure) => answer::not_served(local, &failure, head, out),
-                None => answer::error(local, Status::NotFound, b"", head, out),
+                Some(failure) => answer::not_served(local, &failure, *head, out),
+                None => answer::error(local, Status::NotFound, b"", *head, out),
             })));
         }
     };
@@ -113,7 +113,7 @@ struct RouteSearch<'a> {
     connection: &'a mut Connection,
     site: Arc<Site>,
     request: &'a Request<'a>,
-    head: AnswerHead,
+    head: &'a mut AnswerHead,
     call: &'a GatewayRequest,
 }
 
@@ -163,7 +163,7 @@ impl RouteSearch<'_> {
         let Self { connection, request, head, .. } = self;
         let refused_by_guard = core_context::with(|local| {
             let out = &mut connection.output;
-            check_script(local, request, *head, &script, out)
+            check_script(local, request, head, &script, out)
         });
         if let Some(answer) = refused_by_guard {
             return Ok(RequestRoute::File(answer));
@@ -173,9 +173,9 @@ impl RouteSearch<'_> {
             RunBy::Cgi => RequestRoute::File(Answer::Slow(Deferred::Program(call.for_cgi(script.into())))),
             RunBy::Route(route) => RequestRoute::File(core_context::with(|local| {
                 let name = call.host.host().name;
-                answer::by_route(local, route, name, request, &script, *head, &mut connection.output)
+                answer::by_route(local, route, name, request, &script, **head, &mut connection.output)
             })),
-            RunBy::Nothing => refused(connection, Status::Forbidden, *head),
+            RunBy::Nothing => refused(connection, Status::Forbidden, **head),
         })
     }
 
@@ -197,7 +197,7 @@ impl RouteSearch<'_> {
         let Self { connection, site, request, head, call } = self;
         let handle = match handle {
             Ok(handle) => handle,
-            Err(status) => return refused(connection, status, *head),
+            Err(status) => return refused(connection, status, **head),
         };
         let out = &mut connection.output;
         RequestRoute::File(core_context::with(|local| {
@@ -205,7 +205,7 @@ impl RouteSearch<'_> {
             if is_missing && call.host.host().rules.has_candidates(request, head.asked(request)) {
                 return Answer::Slow(Deferred::Try(call.host.clone()));
             }
-            answer::found_by_files(local, site, request, &handle, *head, out)
+            answer::found_by_files(local, site, request, &handle, **head, out)
         }))
     }
 }

@@ -12,6 +12,7 @@ on_usual! {
     index_page_of_cgi_folder_has_its_own_guard,
     path_behind_program_leads_past_no_rule,
     rewrite_and_redirect_lead_past_no_guard,
+    program_is_counted_once,
     rewrite_meets_the_guards_of_both_routes,
     log_shows_only_users_that_were_asked_for,
     reload_reads_the_users_again,
@@ -209,7 +210,7 @@ fn index_page_of_cgi_folder_has_its_own_guard(io: Io) {
 
 fn path_behind_program_leads_past_no_rule(io: Io) {
     let site = site();
-    for name in ["closed", "guarded", "open"] {
+    for name in ["closed", "open"] {
         fs::copy(site.path("cgi-bin/who"), site.path("cgi-bin").join(name)).expect("ours");
     }
     let server = serve(
@@ -217,20 +218,38 @@ fn path_behind_program_leads_past_no_rule(io: Io) {
         &site,
         &format!(
             "[[host.route]]\npath = \"/cgi-bin/closed\"\naction = \"deny\"\n\
-             [[host.route]]\nprefix = \"/cgi-bin\"\npattern = \"^/cgi-bin/guarded$\"\naction = \"cgi\"\naccess.users = \"users\"\n\
-             [[host.route]]\npath = \"/cgi-bin/open\"\naction = \"redirect\"\nto = \"/\"\n{CGI}"
+             [[host.route]]\npath = \"/cgi-bin/open\"\naction = \"redirect\"\nto = \"/\"\n\
+             [[host.route]]\nprefix = \"/cgi-bin/closed/part\"\naction = \"cgi\"\n{CGI}"
         ),
     );
     let mut client = server.client();
     for behind in ["", "/", "/x", "/x%2Fy"] {
         assert_eq!(client.get(&format!("/cgi-bin/closed{behind}")).status, 403, "{behind}");
-        let target = format!("/cgi-bin/guarded{behind}");
-        assert_eq!(client.get(&target).status, 401, "{behind}");
-        assert_eq!(client.get_with(&target, &[RIGHT]).text(), "Basic bcrypt none ", "{behind}");
     }
     // A route that refuses nothing is for its own path only.
     assert_eq!(client.get("/cgi-bin/open").status, 301);
     assert_eq!(client.get("/cgi-bin/open/x").status, 200);
+    // A route that names a part behind the program decides about this part.
+    assert_eq!(client.get("/cgi-bin/closed/part/x").status, 200);
+    server.stops_clean();
+}
+
+fn program_is_counted_once(io: Io) {
+    let site = site();
+    fs::copy(site.path("cgi-bin/who"), site.path("index.cgi")).expect("ours");
+    site.remove("index.html");
+    let server = serve(
+        io,
+        &site,
+        "index = [\"index.cgi\"]\ntry = [\"{path}\", \"/cgi-bin/front.cgi\"]\n\
+         [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\naccess.rate = { requests = 1, per = \"1h\" }\n",
+    );
+    fs::copy(site.path("cgi-bin/who"), site.path("cgi-bin/front.cgi")).expect("ours");
+    let mut client = server.client();
+    for (target, of) in [("/", "192.0.2.1"), ("/index.cgi/x", "192.0.2.2"), ("/any", "192.0.2.3")] {
+        assert_eq!(status(&mut client, target, of), 200, "{target}");
+        assert_eq!(status(&mut client, target, of), 429, "{target}");
+    }
     server.stops_clean();
 }
 
@@ -260,6 +279,7 @@ fn log_shows_only_users_that_were_asked_for(io: Io) {
     let file = site.configure(
         io,
         "[[host]]\nroot = \"site\"\n\
+         try = [\"{path}\", \"/closed/page\"]\n\
          [[host.route]]\nprefix = \"/closed\"\naction = \"files\"\naccess.users = \"users\"\n",
     );
     let text = fs::read_to_string(&file).unwrap();
@@ -270,10 +290,12 @@ fn log_shows_only_users_that_were_asked_for(io: Io) {
     assert_eq!(client.get_with("/page", &[WRONG]).status, 200);
     assert_eq!(client.get_with("/closed/page", &[WRONG]).status, 401);
     assert_eq!(client.get_with("/closed/page", &[RIGHT]).status, 200);
+    assert_eq!(client.get_with("/none", &[WRONG]).status, 401);
+    assert_eq!(client.get_with("/none", &[RIGHT]).status, 200);
     drop(client);
     server.stops_clean();
     let lines = fs::read_to_string(site.outside("access.log")).unwrap();
-    assert_eq!(lines, "200 -\n401 bcrypt\n200 bcrypt\n");
+    assert_eq!(lines, "200 -\n401 bcrypt\n200 bcrypt\n401 bcrypt\n200 bcrypt\n");
 }
 
 fn rewrite_and_redirect_lead_past_no_guard(io: Io) {

@@ -150,6 +150,16 @@ impl Rules {
         self.route(script, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
     }
 
+    /// Whether the route for `path`, decoded, names a part of the path behind the program `script`.
+    /// Such a part has rules of its own.
+    pub fn names_part_behind(&self, script: &[u8], path: &[u8], asked: Asked<'_>) -> bool {
+        let is_behind =
+            |text: &str| text.as_bytes().strip_prefix(script).is_some_and(|behind| behind.starts_with(b"/"));
+        let route = self.route(path, asked).map(|(_, route)| route);
+        let texts = route.map(|route| [&route.prefix, &route.path]);
+        texts.into_iter().flatten().flatten().any(|text| is_behind(text))
+    }
+
     /// Whether the routes leave `target`, a candidate of `try`, to files and programs.
     pub fn leaves_to_files(&self, target: &[u8], asked: Asked<'_>) -> bool {
         let route = self.route(target, asked).map(|(_, route)| route);
@@ -723,6 +733,12 @@ impl HostsBuilder {
         self.hosts.proxies = proxies;
     }
 
+    /// Whether requests of any proxy are believed.
+    pub fn believes_proxies(&self) -> bool {
+        let TrustedProxies { from, listeners, .. } = &self.hosts.proxies;
+        !from.is_empty() || !listeners.is_empty()
+    }
+
     /// Adds the folder of a route.
     ///
     /// # Panics
@@ -750,20 +766,18 @@ impl HostsBuilder {
         self.hosts.secure.listeners = listeners.to_vec();
     }
 
-    /// The hosts that no request reaches, if requests for unknown names get the answer `unknown`.
+    /// The hosts without a name that no request reaches, if requests for unknown names get the
+    /// answer `unknown`. If such requests are refused, a host without a name beside others counts
+    /// as reached: the host may have the certificates for unknown names.
     pub fn unreachable(&self, unknown: Unknown) -> impl Iterator<Item = HostId> {
-        let hosts = (0..self.hosts.hosts.len() as u32).map(HostId);
-        hosts.filter(move |id| {
-            let is_nameless = self.hosts.hosts[id.index()].name.is_none();
-            // Clients that name no host get the certificates of such a host.
-            let is_for_tls = self.hosts.secure.certificates.contains_key(id);
-            let is_bound = self.hosts.bound.addrs.contains_key(id);
-            let is_reached = match unknown {
-                Unknown::Refuse => is_for_tls,
-                Unknown::Default => is_bound || self.hosts.default == *id,
-            };
-            is_nameless && !is_reached
-        })
+        let is_nameless = |id: HostId| self.hosts.hosts[id.index()].name.is_none();
+        let all = (0..self.hosts.hosts.len() as u32).map(HostId);
+        let have_names = all.clone().any(|id| !is_nameless(id));
+        let is_reached = move |id: HostId| match unknown {
+            Unknown::Refuse => have_names,
+            Unknown::Default => self.hosts.bound.addrs.contains_key(&id) || self.hosts.default == id,
+        };
+        all.filter(move |&id| is_nameless(id) && !is_reached(id))
     }
 
     /// Makes `host` the host for unknown names.
