@@ -26,6 +26,7 @@ mod processes;
 mod profile;
 mod recorder;
 pub mod report;
+mod running_program;
 mod sampler;
 pub mod scale;
 mod session;

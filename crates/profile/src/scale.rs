@@ -11,16 +11,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use vermeil_io::output::{NameInFolder, make_folders};
 use vermeil_topology::{Machine, Node};
@@ -30,6 +27,7 @@ use crate::gain::{CostComparison, CostedRun, compare};
 use crate::ledger::HardwareSet;
 use crate::recorder::{RecordOptions, Stacks, Subject, record};
 use crate::report::rates;
+use crate::running_program::{LOOK, RunningProgram};
 use crate::steady::{SteadyState, bytes_sent};
 use crate::usl::Law;
 use crate::{ProfileError, ReadOptions, StackProfile, machine};
@@ -38,12 +36,8 @@ use crate::{ProfileError, ReadOptions, StackProfile, machine};
 const BUSY_MIN: f64 = 0.9;
 /// The greatest share of the time that the hypervisor may take.
 const STOLEN_MAX: f64 = 0.02;
-/// How long a server may take until it accepts connections, and to end.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The time of a rate of the work.
 const SECOND: Duration = Duration::from_secs(1);
-/// The pause between two looks at a condition.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// The parts of the machine whose number differs between the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -361,8 +355,8 @@ fn measured(
     let mut steady = None;
     let output = match &plan.load {
         None => {
-            let child = start(&words, Some(cpus), Stdio::piped())?;
-            options.subject = Subject::Process(child.0.id() as i32);
+            let child = RunningProgram::start(&words, Some(cpus), Stdio::piped())?;
+            options.subject = Subject::Process(child.id() as i32);
             record(&options, stop)?;
             child.output(&|| stop.load(Ordering::Relaxed))?
         }
@@ -412,12 +406,12 @@ fn record_server(
     if TcpStream::connect_timeout(&load.ready, Duration::from_secs(1)).is_ok() {
         return Err(ProfileError::PortTaken(load.ready));
     }
-    let mut server = start(words, Some(cpus), Stdio::null())?;
-    server.wait_until_ready(load.ready, words)?;
-    let mut driver = start(&load.command, None, Stdio::piped())?;
+    let mut server = RunningProgram::start(words, Some(cpus), Stdio::null())?;
+    server.wait_until_ready(load.ready, words, stop)?;
+    let mut driver = RunningProgram::start(&load.command, None, Stdio::piped())?;
     let started = Instant::now();
     let steady = settle(load, &mut driver, stop)?;
-    options.subject = Subject::Process(server.0.id() as i32);
+    options.subject = Subject::Process(server.id() as i32);
     options.duration = Some(load.duration);
     let [ended, has_failed] = [(); 2].map(|()| AtomicBool::new(false));
     let (recorded, output) = thread::scope(|scope| {
@@ -453,7 +447,7 @@ fn settle(load: &Load, driver: &mut RunningProgram, stop: &AtomicBool) -> Result
         }
         let from = Instant::now();
         pause(SECOND.min(most.saturating_sub(started.elapsed())), stop);
-        if let Ok(Some(status)) = driver.0.try_wait() {
+        if let Some(status) = driver.status() {
             let seconds = started.elapsed().as_secs();
             return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
         }
@@ -559,91 +553,6 @@ fn filled(word: &OsString, cpus: &[u32]) -> OsString {
     text.replace("{cpus}", &list).replace("{count}", &cpus.len().to_string()).into()
 }
 
-/// A program that ends with its run.
-struct RunningProgram(Child);
-
-impl RunningProgram {
-    /// Waits for the end of the program and returns its output. Once `is_stopped`, asks the program
-    /// to end.
-    fn output(mut self, is_stopped: &dyn Fn() -> bool) -> Result<Output, ProfileError> {
-        let failure = |what| move |source| ProfileError::System { what, source };
-        let pipe = self.0.stdout.take();
-        let reading = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes)).map(|_| bytes)
-        });
-        loop {
-            if is_stopped() {
-                self.end();
-                return Err(ProfileError::Stopped);
-            }
-            if reading.is_finished() && !matches!(self.0.try_wait(), Ok(None)) {
-                break;
-            }
-            thread::sleep(LOOK);
-        }
-        let stdout = reading.join().expect("reading does not panic");
-        let stdout = stdout.map_err(failure("cannot read the program's output"))?;
-        let status = self.0.wait().map_err(failure("cannot wait for a program"))?;
-        Ok(Output { status, stdout, stderr: Vec::new() })
-    }
-
-    /// Waits until the program accepts connections at `address`.
-    fn wait_until_ready(&mut self, address: SocketAddr, words: &[OsString]) -> Result<(), ProfileError> {
-        let command = || Path::new(&words[0]).to_owned();
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Ok(Some(status)) = self.0.try_wait() {
-                return Err(ProfileError::EndedEarly { command: command(), address, status });
-            }
-            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
-                return Ok(());
-            }
-            thread::sleep(LOOK);
-        }
-        Err(ProfileError::NotReady { command: command(), address, seconds: PATIENCE.as_secs() })
-    }
-
-    /// Asks the program to end, and waits.
-    fn end(mut self) {
-        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            let _gone = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
-            thread::sleep(LOOK);
-        }
-    }
-}
-
-impl Drop for RunningProgram {
-    fn drop(&mut self) {
-        // After an error, or when asking was in vain; one that has ended is only waited for.
-        let _gone = self.0.kill();
-        let _waited = self.0.wait();
-    }
-}
-
-/// Starts a program, on these cpus if any are given.
-fn start(words: &[OsString], cpus: Option<&[u32]>, stdout: Stdio) -> Result<RunningProgram, ProfileError> {
-    let failure = |source| ProfileError::Start { command: PathBuf::from(&words[0]), source };
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::null()).stdout(stdout);
-    // The cpus of the thread that starts a program are the program's.
-    let started = thread::scope(|scope| {
-        let starting = scope.spawn(move || {
-            if let Some(cpus) = cpus {
-                let mut set = CpuSet::new();
-                cpus.iter().for_each(|cpu| set.set(*cpu as usize));
-                sched_setaffinity(None, &set)?;
-            }
-            command.spawn()
-        });
-        starting.join().expect("starting a program does not panic")
-    });
-    started.map(RunningProgram).map_err(failure)
-}
-
 fn pause(time: Duration, stop: &AtomicBool) {
     let end = Instant::now() + time;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -656,6 +565,7 @@ mod tests {
     use super::*;
     use crate::format::Series;
     use crate::profile::Tick;
+    use crate::running_program::PATIENCE;
 
     #[test]
     fn work_is_read_from_json_and_text() {
@@ -710,12 +620,6 @@ mod tests {
         assert_eq!(filled_for("{count}", &[0, 3]), OsString::from("2"));
     }
 
-    fn ready_on(address: SocketAddr, program: &str) -> String {
-        let words: Vec<OsString> = [program, "30"].map(OsString::from).into();
-        let mut program = start(&words, None, Stdio::null()).expect("started");
-        program.wait_until_ready(address, &words).unwrap_err().to_string()
-    }
-
     fn load(command: &[&str]) -> Load {
         Load {
             command: command.iter().map(OsString::from).collect(),
@@ -727,7 +631,7 @@ mod tests {
     }
 
     fn settled(load: &Load) -> Result<Gate, ProfileError> {
-        let mut driver = start(&load.command, None, Stdio::null()).expect("started");
+        let mut driver = RunningProgram::start(&load.command, None, Stdio::null()).expect("started");
         settle(load, &mut driver, &AtomicBool::new(false))
     }
 
@@ -742,13 +646,5 @@ mod tests {
     fn work_that_never_is_steady_fails_gate() {
         let gate = settled(&load(&["sleep", "30"])).expect("a gate");
         assert!(!gate.holds && gate.found.contains("not 3 seconds with bytes sent"), "{gate:?}");
-    }
-
-    #[test]
-    fn program_that_ends_before_it_is_ready_is_reported_at_once() {
-        let unused =
-            std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
-        let error = ready_on(unused, "false");
-        assert!(error.contains("false: ended (exit status: 1) before it accepted a connection"), "{error}");
     }
 }
