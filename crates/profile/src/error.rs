@@ -217,6 +217,20 @@ pub enum ProfileError {
         .0.display()
     )]
     OldRuns(PathBuf),
+    /// A run that failed after complete blocks.
+    #[error(
+        "block {block}: {source}; the recordings of the blocks before are complete: compare the folders in {} with \
+         `vermeil profile compare`",
+        folder.display()
+    )]
+    BlockFailed {
+        /// The block of the run, from 1.
+        block: u32,
+        /// The folder of the recordings.
+        folder: PathBuf,
+        /// The failure of the run.
+        source: Box<ProfileError>,
+    },
     /// Stopped by a signal.
     #[error("stopped by a signal before the first block was complete, so there is nothing to compare")]
     Stopped,

@@ -4,20 +4,23 @@
 //! A block is one run on each number of cpus, so a slow drift of the machine meets all alike. The
 //! program is either a batch that prints its work and ends, or a server under a load program, whose
 //! result says how much work was done each second. Each run passes gates before it counts as good
-//! evidence; a run that fails one is marked and kept. A signal ends the plan: the block in progress
-//! is dropped with its recordings, and the blocks before are compared. Leaves out arithmetic
-//! (`gain`, `usl`). Tested below, in `tests/planted.rs` and in `tests/stopped.rs`.
+//! evidence; a run that fails one is marked and kept. A signal or an error ends the plan: the block
+//! in progress is dropped with its recordings. After a signal the blocks before are compared. Leaves
+//! out arithmetic (`gain`, `usl`) and processes (`running_program`). Tested below, in
+//! `tests/planted.rs` and in `tests/stopped.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::geteuid;
 use serde::Serialize;
 use vermeil_io::output::{NameInFolder, make_folders};
 use vermeil_topology::{Machine, Node};
@@ -219,12 +222,11 @@ pub fn scale(
                     tell(&repetition);
                     runs.push(repetition);
                 }
-                Err(ProfileError::Stopped) => {
+                Err(error) => {
                     // The other runs of the block have no partner.
                     runs.iter().for_each(|run| remove(&run.recording));
-                    return stopped(plan, repetitions, block);
+                    return ended_early(plan, repetitions, block, error);
                 }
-                Err(error) => return Err(error),
             }
         }
         repetitions.extend(runs);
@@ -232,12 +234,21 @@ pub fn scale(
     Ok(conclude(plan, repetitions, None))
 }
 
-/// The result of the blocks before a block that a signal stopped.
-fn stopped(plan: &ScalePlan, repetitions: Vec<Repetition>, block: u32) -> Result<Scaling, ProfileError> {
-    if repetitions.is_empty() {
-        return Err(ProfileError::Stopped);
+/// The result of a plan whose block `block` failed or was stopped.
+fn ended_early(
+    plan: &ScalePlan,
+    complete: Vec<Repetition>,
+    block: u32,
+    error: ProfileError,
+) -> Result<Scaling, ProfileError> {
+    match error {
+        error if complete.is_empty() => Err(error),
+        ProfileError::Stopped => Ok(conclude(plan, complete, Some(block))),
+        error => {
+            let folder = plan.folder.clone();
+            Err(ProfileError::BlockFailed { block, folder, source: Box::new(error) })
+        }
     }
-    Ok(conclude(plan, repetitions, Some(block)))
 }
 
 /// Refuses a folder with recordings of an earlier plan, which a later comparison would mix with the
@@ -251,9 +262,13 @@ fn check_folder(folder: &Path) -> Result<(), ProfileError> {
     };
     let files =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // A link is no recording, and the recorder refuses to write through a link of another user.
+    // A failed run would remove the file that the user's own link names. The recorder refuses to
+    // write through a link of another user.
+    let is_foreign_link = |path: &Path| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink() && found.uid() != geteuid().as_raw())
+    };
     let is_recording =
-        |path: &PathBuf| path.extension().is_some_and(|end| end == "prof") && !path.is_symlink();
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "prof") && !is_foreign_link(path);
     match files(folder).find(|path| is_of_plan(path) && files(path).any(|path| is_recording(&path))) {
         Some(path) => Err(ProfileError::OldRuns(path)),
         None => Ok(()),
@@ -618,6 +633,24 @@ mod tests {
         assert_eq!(filled_for("--cores={cpus}", &[0, 3]), OsString::from("--cores=0,3"));
         assert_eq!(filled_for("--cores={cpus}", &[3]), OsString::from("--cores=3-3"));
         assert_eq!(filled_for("{count}", &[0, 3]), OsString::from("2"));
+    }
+
+    /// Regression: a failed run as root removed the file that the user's own link names.
+    #[test]
+    fn own_link_counts_as_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("cpus-1");
+        fs::create_dir(&runs).unwrap();
+        assert!(check_folder(folder.path()).is_ok());
+        let link = runs.join("run-01.prof");
+        std::os::unix::fs::symlink(folder.path().join("kept"), &link).unwrap();
+        let error = check_folder(folder.path()).unwrap_err();
+        assert!(matches!(&error, ProfileError::OldRuns(path) if *path == runs), "{error}");
+        // Only the superuser can give a link away.
+        if geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            assert!(check_folder(folder.path()).is_ok());
+        }
     }
 
     fn load(command: &[&str]) -> Load {

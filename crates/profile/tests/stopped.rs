@@ -1,5 +1,5 @@
-//! A signal stops `scale`: its programs end, the block in progress leaves no recording, and the
-//! blocks before are compared. Skipped where there is one cpu, or no right to sample.
+//! A signal or an error stops `scale`: its programs end, and the block in progress leaves no
+//! recording. After a signal the blocks before are compared. Skipped where there is one cpu, or no right to sample.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -21,6 +21,11 @@ const HANGS: &str = "echo $$ >> $0/pids; exec sleep 100000";
 const HANGS_IN_SECOND_BLOCK: &str = "echo >> $0/started; if [ $(wc -l < $0/started) -gt 2 ]; then \
      echo $$ >> $0/pids; exec sleep 100000; fi; \
      i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo work $i";
+
+/// Work in three runs, then a program without work.
+const FAILS_IN_SECOND_BLOCK: &str = "echo >> $0/started; \
+     i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; \
+     if [ $(wc -l < $0/started) -gt 3 ]; then exit; fi; echo work $i";
 
 fn until(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -80,6 +85,11 @@ fn stopped(
         is_over.store(true, Ordering::Relaxed);
         result
     });
+    permitted(result)
+}
+
+/// `None` if the machine does not permit the plan.
+fn permitted(result: Result<Scaling, ProfileError>) -> Option<Result<Scaling, ProfileError>> {
     match result {
         Err(
             error @ (ProfileError::NoRight { .. } | ProfileError::NoEvents(_) | ProfileError::Cpus { .. }),
@@ -153,4 +163,17 @@ fn stopped_load_and_its_server_end() {
     assert_eq!(fs::read_to_string(folder.path().join("pids")).unwrap().lines().count(), 2);
     assert_programs_have_ended(folder.path());
     assert_eq!(recordings(folder.path()), Vec::<PathBuf>::new());
+}
+
+/// Regression: an error in a block left the other recordings of the block, without a partner.
+#[test]
+fn failed_block_leaves_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), FAILS_IN_SECOND_BLOCK);
+    let Some(result) = permitted(scale(&plan, &AtomicBool::new(false), &mut |_| {})) else { return };
+    let error = result.unwrap_err().to_string();
+    let runs = plan.folder.display().to_string();
+    assert!(error.starts_with("block 2: no work named") && error.contains(&runs), "{error}");
+    let kept = recordings(folder.path());
+    assert!(kept.len() == 2 && kept.iter().all(|path| path.ends_with("run-01.prof")), "{kept:?}");
 }
