@@ -493,8 +493,8 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;scale' {
-            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Numbers of cpus, the base first; at least two different numbers')
-            [CompletionResult]::new('--nodes', '--nodes', [CompletionResultType]::ParameterName, 'Numbers of memory nodes instead, the base first, at least two; a node has all its cpus')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'Numbers of cpus, the base first; one number alone is recorded and not compared')
+            [CompletionResult]::new('--nodes', '--nodes', [CompletionResultType]::ParameterName, 'Numbers of memory nodes instead, the base first; a node has all its cpus')
             [CompletionResult]::new('--reps', '--reps', [CompletionResultType]::ParameterName, 'Runs on each number of cpus or nodes')
             [CompletionResult]::new('--load', '--load', [CompletionResultType]::ParameterName, 'The load on a server, a command line; `load …` is vermeil''s own')
             [CompletionResult]::new('--ready', '--ready', [CompletionResultType]::ParameterName, 'The address at which the server is ready once it accepts connections')

@@ -442,8 +442,8 @@ set edit:completion:arg-completer[vermeil] = {|@words|
         &'vermeil;profile;help;help'= {
         }
         &'vermeil;scale'= {
-            cand --cores 'Numbers of cpus, the base first; at least two different numbers'
-            cand --nodes 'Numbers of memory nodes instead, the base first, at least two; a node has all its cpus'
+            cand --cores 'Numbers of cpus, the base first; one number alone is recorded and not compared'
+            cand --nodes 'Numbers of memory nodes instead, the base first; a node has all its cpus'
             cand --reps 'Runs on each number of cpus or nodes'
             cand --load 'The load on a server, a command line; `load …` is vermeil''s own'
             cand --ready 'The address at which the server is ready once it accepts connections'

@@ -343,8 +343,8 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "compare" -d 'Compare recordings: which functions cost more for each unit of work, and the possible gain'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "import" -d 'Turn a file of `perf record` into a recording, so that machines without vermeil can be looked at'
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l cores -d 'Numbers of cpus, the base first; at least two different numbers' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l nodes -d 'Numbers of memory nodes instead, the base first, at least two; a node has all its cpus' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l cores -d 'Numbers of cpus, the base first; one number alone is recorded and not compared' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l nodes -d 'Numbers of memory nodes instead, the base first; a node has all its cpus' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l reps -d 'Runs on each number of cpus or nodes' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l load -d 'The load on a server, a command line; `load …` is vermeil\'s own' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand scale" -l ready -d 'The address at which the server is ready once it accepts connections' -r

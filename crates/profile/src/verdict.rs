@@ -129,6 +129,12 @@ pub fn scaling_text(scaling: &Scaling) -> String {
         let _ = writeln!(out, "DOUBTFUL: {} of {} runs fail a gate", bad.len(), scaling.repetitions.len());
         out.push_str(&failed_gates(scaling));
     }
+    if scaling.comparisons.is_empty() {
+        out.push_str(
+            "one number: nothing is compared here; compare its recordings with those of another run by \
+             `vermeil profile compare`\n",
+        );
+    }
     let part = scaling.part.name();
     for (count, comparison) in &scaling.comparisons {
         let _ = write!(out, "\n{count} {part} against {}\n{}", scaling.base, comparison_text(comparison));

@@ -164,7 +164,7 @@ fn every_command_runs_with_the_limits_of_a_login() {
         vec![
             "scale",
             "--cores",
-            "1,2",
+            "1",
             "--reps",
             "1",
             "--folder",
@@ -179,8 +179,7 @@ fn every_command_runs_with_the_limits_of_a_login() {
         let said = String::from_utf8_lossy(&output.stderr);
         // A run that cannot be trusted on a busy machine ends with 5.
         let ends = output.status.code();
-        let reasons = ["perf_event_paranoid", "2 cpus wanted"];
-        let is_refused = ends == Some(3) && reasons.iter().any(|reason| said.contains(reason));
+        let is_refused = ends == Some(3) && said.contains("perf_event_paranoid");
         assert!(matches!(ends, Some(0 | 5)) || is_refused, "{arguments:?}: {:?} {said}", output.status);
         assert!(!said.contains("open files"), "{arguments:?}: {said}");
     }
