@@ -39,8 +39,16 @@ pub(super) struct UserBrowser {
     context: Arc<RunContext>,
     user: usize,
     lanes: Vec<BrowserLane>,
-    /// The set of the connection that fetched the last page itself.
+    /// The set of the connection that fetched the last page itself. If an embedded object failed,
+    /// the set of the connection of this object.
     set: usize,
+}
+
+/// An embedded object without a good answer.
+struct FailedObject {
+    /// The index of the connection.
+    lane: usize,
+    failure: ExchangeFailure,
 }
 
 /// A connection, or the place for a connection.
@@ -90,8 +98,13 @@ impl UserBrowser {
         if step.objects.is_empty() {
             return Ok(own);
         }
-        let embedded = self.embedded(&fetch, step, random).await?;
-        Ok(Visited { content_bytes: own.content_bytes + embedded, ..own })
+        match self.embedded(&fetch, step, random).await {
+            Ok(embedded) => Ok(Visited { content_bytes: own.content_bytes + embedded, ..own }),
+            Err(FailedObject { lane, failure }) => {
+                self.set = self.lanes[lane].set;
+                Err(failure)
+            }
+        }
     }
 
     /// Fetches the embedded objects of a page. Each connection fetches one after the other. Returns
@@ -101,7 +114,7 @@ impl UserBrowser {
         fetch: &Fetch<'_>,
         step: &PageStep,
         random: &mut Random,
-    ) -> Result<u64, ExchangeFailure> {
+    ) -> Result<u64, FailedObject> {
         let next = AtomicUsize::new(0);
         let mut waiting: Vec<_> = self
             .lanes
@@ -110,13 +123,13 @@ impl UserBrowser {
             .collect();
         let mut bytes = 0;
         poll_fn(|context| {
-            for place in &mut waiting {
+            for (lane, place) in waiting.iter_mut().enumerate() {
                 let Some(future) = place else { continue };
                 if let Poll::Ready(result) = Pin::new(future).poll(context) {
                     *place = None;
                     match result {
                         Ok(some) => bytes += some,
-                        Err(fault) => return Poll::Ready(Err(fault)),
+                        Err(failure) => return Poll::Ready(Err(FailedObject { lane, failure })),
                     }
                 }
             }

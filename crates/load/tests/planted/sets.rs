@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use vermeil_load::measure::CountedPart;
-use vermeil_load::session::{Builtin, SessionLoop, SessionPlan, run_sessions};
+use vermeil_load::session::{Builtin, Model, SessionLoop, SessionPlan, run_sessions};
 use vermeil_load::wire::{LoadRequest, Reuse};
 use vermeil_load::{CommonOptions, Fault, Outcome, Phases, Quality, Set, SimplePlan, run_simple};
 
@@ -69,12 +69,12 @@ fn pause_after_refusal_is_not_response_time() {
     assert!(in_requests.mul_f64(0.99) + pauses <= outcome.window, "{in_requests:?} of {:?}", outcome.window);
 }
 
-fn session_run(sets: Vec<Set>, pages: u64) -> Outcome {
+fn session_run(sets: Vec<Set>, model: Model, pages: u64) -> Outcome {
     let common = CommonOptions { phases: Phases::window(PATIENCE), sets, ..CommonOptions::default() };
     let plan = SessionPlan {
         common,
         url: "http://127.0.0.1:1/".parse().expect("a URL"),
-        model: Builtin::Single.model(None, "/").expect("a model"),
+        model,
         users: 1,
         pace: SessionLoop::Closed,
         quality: Quality::default(),
@@ -84,14 +84,31 @@ fn session_run(sets: Vec<Set>, pages: u64) -> Outcome {
     run_sessions(&plan, &mut go_on).expect("the run begins")
 }
 
+fn single() -> Model {
+    Builtin::Single.model(None, "/").expect("a model")
+}
+
 /// Regression: a page counted for the first set, because its connection had ended.
 #[test]
 fn page_counts_for_set_of_its_ended_connection() {
     let (one, other) = (page_server(), page_server());
-    let outcome = session_run(vec![set("one", one.addr()), set("other", other.addr())], 20);
+    let outcome = session_run(vec![set("one", one.addr()), set("other", other.addr())], single(), 20);
     assert_eq!(counts(&outcome.total.sets), [(10, 0), (10, 0)]);
     let up = page_server();
-    let outcome = session_run(vec![set("up", up.addr()), set("down", dead())], 6);
+    let outcome = session_run(vec![set("up", up.addr()), set("down", dead())], single(), 6);
     assert_eq!(outcome.total.faults_of(Fault::Refused), 3);
     assert_eq!(counts(&outcome.total.sets), [(3, 0), (0, 3)]);
+}
+
+/// Regression: a page with a failed embedded object counted for the set of the page itself.
+#[test]
+fn failed_object_counts_for_its_set() {
+    let text = "name = \"one\"\nconnections = 1\n[[page]]\nname = \"home\"\npath = \"/\"\n\
+                next = { home = 0.9 }\nembedded = [\"/a.js\"]\n";
+    let up = page_server();
+    // The server closes each connection, so the object takes the other set.
+    let sets = vec![set("up", up.addr()), set("down", dead())];
+    let outcome = session_run(sets, Model::from_toml(text).expect("a model"), 3);
+    assert_eq!(outcome.total.faults_of(Fault::Refused), 3);
+    assert_eq!(counts(&outcome.total.sets), [(0, 0), (0, 3)]);
 }
