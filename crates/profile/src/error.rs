@@ -191,11 +191,11 @@ pub enum ProfileError {
         /// The first recording.
         path: PathBuf,
         /// The unit of its samples.
-        unit: &'static str,
+        unit: String,
         /// The other recording.
         other: PathBuf,
         /// The unit of the other samples.
-        other_unit: &'static str,
+        other_unit: String,
     },
     /// A recording that has no partner in a comparison of folders.
     #[error(

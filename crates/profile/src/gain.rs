@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::format::MissingCounter;
+use crate::format::{MissingCounter, Origin};
 use crate::perf::Trigger;
 use crate::profile::{Function, FunctionId};
 use crate::report::{CounterRatio, FlameNode, IPC, NOT_COUNTED, PATH, program, ratios};
@@ -163,6 +163,50 @@ impl CostComparison {
     }
 }
 
+/// The unit of the samples of a recording.
+#[derive(Debug, PartialEq, Eq)]
+struct SampleUnit {
+    trigger: Trigger,
+    /// The event, if samples are events and the command line of perf names the event.
+    event: Option<String>,
+}
+
+impl SampleUnit {
+    fn of(origin: &Origin) -> Self {
+        let event = if origin.trigger == Trigger::Events { first_event(&origin.command) } else { None };
+        Self { trigger: origin.trigger, event }
+    }
+
+    /// Whether samples of both stand for the same. An event without a name may be any event.
+    fn is_comparable(&self, other: &Self) -> bool {
+        let may_be_same = self.event.is_none() || other.event.is_none() || self.event == other.event;
+        self.trigger == other.trigger && may_be_same
+    }
+
+    fn name(&self) -> String {
+        let unit = self.trigger.unit();
+        self.event.as_ref().map_or_else(|| unit.to_owned(), |event| format!("{unit} of {event}"))
+    }
+}
+
+/// The first event that a command line of perf names. An import has the samples of this event.
+fn first_event(command: &[String]) -> Option<String> {
+    // Behind `--` stand the words of the profiled program.
+    let mut words = command.iter().map(String::as_str).take_while(|word| *word != "--");
+    let list = words.by_ref().find_map(|word| match word {
+        "-e" | "--event" => Some(None),
+        word => word.strip_prefix("--event=").or_else(|| word.strip_prefix("-e")).map(Some),
+    })?;
+    let list = list.or_else(|| words.next())?.trim_start_matches('{');
+    // A comma between slashes belongs to the event, as in cpu/event=0x3c,umask=0x1/.
+    let mut slashes = 0;
+    let end = list.find(|letter| {
+        slashes += usize::from(letter == '/');
+        matches!(letter, ',' | '}') && slashes % 2 == 0
+    });
+    Some(list[..end.unwrap_or(list.len())].to_owned())
+}
+
 /// Compares recordings, or folders of recordings in pairs of equal names.
 ///
 /// `work` and `cpus`, of the base and of the other side, replace the numbers in the recordings.
@@ -176,18 +220,18 @@ pub fn compare_recordings(
     work: Option<(f64, f64)>,
     cpus: Option<(f64, f64)>,
 ) -> Result<CostComparison, ProfileError> {
-    let mut first: Option<(PathBuf, Trigger)> = None;
+    let mut first: Option<(PathBuf, SampleUnit)> = None;
     let mut run = |path: &Path, work: Option<f64>, cpus: Option<f64>| -> Result<CostedRun, ProfileError> {
         let profile = StackProfile::read(path, ReadOptions::default())?;
         // A recording of waits alone can be reported, but has no cost.
         if profile.samples.is_empty() {
             return Err(ProfileError::Empty(path.to_owned()));
         }
-        let trigger = profile.origin.trigger;
-        let (known, unit) = first.get_or_insert_with(|| (path.to_owned(), trigger));
-        if *unit != trigger {
+        let of = || SampleUnit::of(&profile.origin);
+        let (known, unit) = first.get_or_insert_with(|| (path.to_owned(), of()));
+        if !unit.is_comparable(&of()) {
             let (path, other) = (known.clone(), path.to_owned());
-            return Err(ProfileError::Units { path, unit: unit.unit(), other, other_unit: trigger.unit() });
+            return Err(ProfileError::Units { path, unit: unit.name(), other, other_unit: of().name() });
         }
         let said = profile.work.as_ref();
         let work =
@@ -398,7 +442,7 @@ fn sampling_error(base: &CostedRun, now: &CostedRun, function: &Function, rho: f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{FileRecord, Frame, Module, Origin, Work, Writer, append_work};
+    use crate::format::{FileRecord, Frame, Module, Work, Writer, append_work};
 
     fn run(cost: &[(&str, f64)], work: f64) -> CostedRun {
         let function =
@@ -511,7 +555,10 @@ mod tests {
 
     /// Writes a recording with samples of this event and a unit of work.
     fn recording(path: &Path, trigger: Trigger, samples: u64) {
-        let origin = Origin { trigger, ..crate::format::tests::origin() };
+        write(path, Origin { trigger, ..crate::format::tests::origin() }, samples);
+    }
+
+    fn write(path: &Path, origin: Origin, samples: u64) {
         let mut writer = Writer::create(path, &origin).unwrap();
         let sample =
             |time| FileRecord::Sample { time, cpu: 0, pid: 7, tid: 7, stack: 0, weight: 1, color: 0 };
@@ -544,6 +591,41 @@ mod tests {
         assert!(why.contains("cycles: a sample stands for cycles, and for nanoseconds in"), "{why}");
         for why in [compared(&time, &waits), compared(&waits, &time)].map(Result::unwrap_err) {
             assert!(why.contains("waits: no samples"), "{why}");
+        }
+    }
+
+    /// Regression: cache misses were compared with branch misses.
+    #[test]
+    fn different_events_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let import = |name: &str, words: &str| {
+            let path = folder.path().join(name);
+            let command = words.split(' ').map(str::to_owned).collect();
+            let origin = crate::format::tests::origin();
+            write(&path, Origin { trigger: Trigger::Events, command, ..origin }, 5);
+            path
+        };
+        let cache = import("cache", "perf record -e cache-misses -- ./a -e x");
+        let branch = import("branch", "perf record -F 99 --event=branch-misses ./a");
+        let unnamed = import("unnamed", "perf record -- ./a -e x");
+        assert!(compared(&cache, &cache).is_ok() && compared(&cache, &unnamed).is_ok());
+        let why = compared(&cache, &branch).unwrap_err();
+        assert!(why.contains("branch: a sample stands for events of branch-misses, and for"), "{why}");
+        assert!(why.contains("events of cache-misses in"), "{why}");
+    }
+
+    #[test]
+    fn first_event_is_read_from_command_line() {
+        let first = |words: &str| first_event(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for (words, event) in [
+            ("perf record -e a,b ./x -e c", Some("a")),
+            ("perf record -ea:u ./x", Some("a:u")),
+            ("perf record --event {a,b} ./x", Some("a")),
+            ("perf record --event=cpu/event=1,umask=2/,b ./x", Some("cpu/event=1,umask=2/")),
+            ("perf record -g -- ./x -e c", None),
+            ("perf record -e", None),
+        ] {
+            assert_eq!(first(words).as_deref(), event, "{words}");
         }
     }
 
