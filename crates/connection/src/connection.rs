@@ -203,6 +203,17 @@ fn visitor_of(stream: &ClientStream, local: &CoreContext) -> Visitor {
     Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme, check }
 }
 
+impl ClientFacts {
+    /// The log, if there is one, shows `visitor` as the client of the request.
+    #[inline]
+    pub fn log_request_of(&mut self, visitor: Visitor) {
+        self.logged = self.logged.map(|logged| LoggedClient {
+            client: visitor.peer.unwrap_or(logged.client),
+            default_port: visitor.scheme.default_port(),
+        });
+    }
+}
+
 impl Connection {
     /// The parts that remain when the connection answers nothing more.
     pub(crate) fn into_parts(self) -> (ClientStream, ConnectionPermit) {
@@ -354,8 +365,7 @@ impl Connection {
             Err(_) => {
                 // The answer before may still be in flight, and has a time limit of its own.
                 self.sent().await?;
-                // Between requests the close is orderly: over TLS, an alert says so (RFC 9112,
-                // section 9.8).
+                // An alert ends TLS between requests (RFC 9112, section 9.8).
                 if between_requests { Ok(ReceiveOutcome::Over(Farewell::Expected)) } else { Err(Lost::Late) }
             }
         }

@@ -5,8 +5,8 @@
 //! program is either a batch that prints its work and ends, or a server under a load program, whose
 //! result says how much work was done each second. Each run passes gates before it counts as good
 //! evidence; a run that fails one is marked and kept. A signal or an error ends the plan: the block
-//! in progress is dropped with its recordings. After a signal the blocks before are compared. Leaves
-//! out arithmetic (`gain`, `usl`) and processes (`running_program`). Tested below, in
+//! in progress is dropped with its recordings. After a signal the blocks before are compared.
+//! Leaves out arithmetic (`gain`, `usl`) and processes (`running_program`). Tested below, in
 //! `tests/planted.rs` and in `tests/stopped.rs`.
 
 use std::collections::BTreeMap;

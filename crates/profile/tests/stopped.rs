@@ -1,5 +1,6 @@
 //! A signal or an error stops `scale`: its programs end, and the block in progress leaves no
-//! recording. After a signal the blocks before are compared. Skipped where there is one cpu, or no right to sample.
+//! recording. After a signal the blocks before are compared. Skipped where there is one cpu, or no
+//! right to sample.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};

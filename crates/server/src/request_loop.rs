@@ -185,10 +185,7 @@ fn consume_one(
                 ),
                 false => Visitor { scheme: connection.stream.scheme(), ..Visitor::UNKNOWN },
             };
-            connection.client.logged = connection.client.logged.map(|logged| LoggedClient {
-                client: visitor.peer.unwrap_or(logged.client),
-                default_port: visitor.scheme.default_port(),
-            });
+            connection.client.log_request_of(visitor);
             let mut head = AnswerHead::of(&request, visitor, refused || local.server.is_draining());
             let bytes = &unread[..consumed];
             let answered = match connection.admission {

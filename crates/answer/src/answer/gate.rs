@@ -3,9 +3,9 @@
 //! The order is: the client's network (403), the rate (429, or a wait), the requests in progress
 //! (503 or 429), name and password (401). So a flood of passwords meets the rate before a check
 //! costs processor time. The rules follow the decoded path that answers: of the request, of a
-//! rewrite, of a program that a part of the path names, of an index page, of a candidate of `try`. Leaves out waiting and checking
-//! (`crates/deferred`). Tested through the binary (`crates/e2e/tests/e2e/access.rs`,
-//! `in_progress.rs`).
+//! rewrite, of a program that a part of the path names, of an index page, of a candidate of `try`.
+//! Leaves out waiting and checking (`crates/deferred`). Tested through the binary
+//! (`crates/e2e/tests/e2e/access.rs`, `in_progress.rs`).
 
 use super::{Answer, Deferred, error};
 use crate::pages::RETRY_AFTER;

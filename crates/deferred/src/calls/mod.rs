@@ -146,8 +146,8 @@ fn refuse_program(
     })
 }
 
-/// The answer in place of `script`, decoded, unless the present rules about clients for its path let
-/// the request in.
+/// The answer in place of `script`, decoded, unless the present rules about clients for its path
+/// let the request in.
 fn check_script(
     local: &mut CoreContext,
     request: &Request<'_>,

@@ -5,6 +5,7 @@
 //! and hosts with the same rules share these rules. Tested in `tests.rs`.
 
 mod certificates;
+mod guards;
 mod logs;
 
 use super::{
@@ -133,33 +134,6 @@ impl Rules {
         routes.find(|(_, route)| route.matches(path, asked))
     }
 
-    /// The route before [`Asked::first`] that refuses a request for `path`: it denies all requests,
-    /// or is not for the client. Earlier rewrites do not count.
-    #[cold]
-    pub fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
-        let counts =
-            |route: &Route| route.refuses(asked.peer) || !matches!(route.action, Action::Rewrite { .. });
-        let mut earlier = self.routes.iter().enumerate().take(asked.first);
-        let first = earlier.find(|(_, route)| counts(route) && route.matches(path, asked));
-        first.filter(|(_, route)| route.refuses(asked.peer))
-    }
-
-    /// The route that refuses the program at `script`, decoded, to the client. The rest of the
-    /// request's path is for the program, so the routes did not see the program's own path.
-    pub fn refusal_of_program(&self, script: &[u8], asked: Asked<'_>) -> Option<&Route> {
-        self.route(script, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
-    }
-
-    /// Whether the route for `path`, decoded, names a part of the path behind the program `script`.
-    /// Such a part has rules of its own.
-    pub fn names_part_behind(&self, script: &[u8], path: &[u8], asked: Asked<'_>) -> bool {
-        let is_behind =
-            |text: &str| text.as_bytes().strip_prefix(script).is_some_and(|behind| behind.starts_with(b"/"));
-        let route = self.route(path, asked).map(|(_, route)| route);
-        let texts = route.map(|route| [&route.prefix, &route.path]);
-        texts.into_iter().flatten().flatten().any(|text| is_behind(text))
-    }
-
     /// Whether the routes leave `target`, a candidate of `try`, to files and programs.
     pub fn leaves_to_files(&self, target: &[u8], asked: Asked<'_>) -> bool {
         let route = self.route(target, asked).map(|(_, route)| route);
@@ -184,41 +158,6 @@ impl Rules {
     pub fn candidates(&self, path: &[u8], asked: Asked<'_>) -> &[Candidate] {
         let of_route = self.route(path, asked).map(|(_, route)| route);
         of_route.and_then(|route| route.tries.as_ref()).unwrap_or(&self.tries)
-    }
-
-    /// The rules about clients for a path, decoded, with their numbers in this host: those of the
-    /// route that answers. After a rewrite, the rules of the first earlier route with this path come
-    /// before, because a rewrite must not lead past them.
-    pub fn guards_at(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = (u32, &Guard)> {
-        let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
-        let mut earlier = self.routes.iter().enumerate().take(asked.first);
-        let earlier = earlier.find(|(_, route)| !is_rewrite(route) && route.matches(path, asked));
-        let answers = self.route(path, asked).or(earlier);
-        let before = earlier.map(|earlier| self.guard_of(Some(earlier)));
-        [before.flatten(), self.guard_of(answers)].into_iter().flatten()
-    }
-
-    /// The rules about clients of a route, or of the host if the route has none.
-    fn guard_of<'r>(&'r self, route: Option<(usize, &'r Route)>) -> Option<(u32, &'r Guard)> {
-        let of_route = route.and_then(|(number, route)| Some((number, route.guard.as_deref()?)));
-        match of_route {
-            Some((number, guard)) => {
-                Some((u32::try_from(number).expect("a file has fewer routes") + 1, guard))
-            }
-            None => Some((0, self.guard.as_deref()?)),
-        }
-    }
-
-    /// The rules about clients with a number of [`guards_at`](Self::guards_at).
-    pub fn guard(&self, number: u32) -> Option<&Guard> {
-        match number.checked_sub(1) {
-            Some(route) => self.routes.get(route as usize)?.guard.as_deref(),
-            None => self.guard.as_deref(),
-        }
-    }
-
-    fn is_guarded(&self) -> bool {
-        self.guard.is_some() || self.routes.iter().any(|route| route.guard.is_some())
     }
 
     /// Whether there are [candidates](Self::candidates) for `request`.
@@ -331,8 +270,6 @@ struct RequestNeeds {
     /// The client and the listener: a host is bound to a listener, a route to clients, a host
     /// requires HTTPS or certificates of clients, or a proxy is believed.
     visitor: bool,
-    /// A check by rules about clients.
-    guards: bool,
     /// The log of their host.
     logs: bool,
 }
@@ -503,12 +440,6 @@ impl Hosts {
         let rules = &self.rules[number as usize];
         let of_route = route.and_then(|route| rules.routes[route].answers.as_ref());
         of_route.unwrap_or(&rules.answers)
-    }
-
-    /// Whether any host has rules about clients.
-    #[inline]
-    pub fn have_guards(&self) -> bool {
-        self.needs.guards
     }
 
     /// Whether a host has rules about clients.
@@ -802,7 +733,7 @@ impl HostsBuilder {
         hosts.unknown = unknown;
         let is_private = |route: &Route| !route.from.is_empty() || !route.conditions.clients.is_empty();
         let has_private_routes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_private);
-        hosts.needs.guards = hosts.hosts.iter().any(|host| host.is_guarded);
+        let have_guards = hosts.hosts.iter().any(|host| host.is_guarded);
         let has_proxies = !hosts.proxies.from.is_empty();
         let is_for_scheme = |route: &Route| match &route.action {
             Action::Redirect { to, .. } | Action::Rewrite { to } => to.has_scheme(),
@@ -812,7 +743,7 @@ impl HostsBuilder {
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
         hosts.needs.visitor = hosts.secure.ask_clients
             || has_private_routes
-            || hosts.needs.guards
+            || have_guards
             || has_proxies
             || have_schemes
             || have_redirects

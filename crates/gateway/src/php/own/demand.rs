@@ -185,7 +185,7 @@ impl DemandWatch {
         let mut now = Instant::now();
         while !self.registry.is_over.load(Ordering::Acquire) {
             self.wait(is_leaving, now);
-            // One time for the whole pass, because a time that comes amid a pass is due in the next.
+            // One time for the whole pass: a time that comes amid a pass is due in the next.
             now = Instant::now();
             // Read before the changes are taken, so that the set already has every pool that rang.
             let heard = self.registry.bell.heard();
