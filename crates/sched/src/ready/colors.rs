@@ -166,6 +166,10 @@ impl<T> ReadyColors<T> {
             let class = 15 - classes.leading_zeros() as usize;
             classes &= !(1 << class);
             let looked = &mut looked[class & 1];
+            if class & 1 == 0 {
+                // Those of the classes before may all be for other cores.
+                *looked = (*looked).min(CANDIDATES_MAX - 1);
+            }
             let mut at = self.stealing_queue[class].first;
             while at != NONE && *looked < CANDIDATES_MAX {
                 let node = &self.nodes[at];

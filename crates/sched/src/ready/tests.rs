@@ -308,8 +308,11 @@ fn restricted_colors_hide_no_other_colors() {
         ready.push(color, color, restricted);
     }
     ready.push(20, 20, QueuedClass::of(2_000));
-    let stolen = ready.steal(|color| *color == 20);
-    assert_eq!(stolen.map(|stolen| stolen.token), Some(20));
+    ready.push(21, 21, QueuedClass::of(2_000).map(QueuedClass::restricted));
+    for other in [20, 21] {
+        let stolen = ready.steal(|color| *color == other);
+        assert_eq!(stolen.map(|stolen| stolen.token), Some(other));
+    }
     // Each search examines other restricted colors than the last.
     let found = (0..3).find_map(|_| ready.steal(|color| *color == 19));
     assert_eq!(found.map(|stolen| stolen.token), Some(19));
