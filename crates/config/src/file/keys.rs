@@ -354,7 +354,7 @@ table! {
         client_issuers: Option<At<PathBuf>> = None,
         /// Whether clients need a certificate. `required`: a client without a certificate is
         /// refused in the handshake, and a request without TLS gets 403. `optional`: programs see
-        /// in `SSL_CLIENT_VERIFY` whether there is a certificate.
+        /// in `SSL_CLIENT_VERIFY` whether there is a certificate. Without the key: `required`.
         client_certificate: Option<At<ClientNeed>> = None,
         /// Whether requests of the host must use HTTPS. `optional`: HTTP and HTTPS serve the same.
         /// `redirect`: a request over HTTP is redirected to HTTPS, except below

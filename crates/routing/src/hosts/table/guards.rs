@@ -1,4 +1,4 @@
-//! The rules that refuse requests: routes that deny, and the rules about clients of hosts and routes.
+//! The rules that refuse requests: routes that deny, and rules about clients.
 //!
 //! Leaves out the checks themselves (`crates/answer`). Tested in `tests.rs`, and through the binary
 //! (`crates/e2e/tests/e2e/access.rs`).
@@ -34,8 +34,8 @@ impl Rules {
     }
 
     /// The rules about clients for a path, decoded, with their numbers in this host: those of the
-    /// route that answers. After a rewrite, the rules of the first earlier route with this path come
-    /// before, because a rewrite must not lead past them.
+    /// route that answers. After a rewrite, the rules of the first earlier route with this path
+    /// come before, because a rewrite must not lead past them.
     pub fn guards_at(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = (u32, &Guard)> {
         let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
         let mut earlier = self.routes.iter().enumerate().take(asked.first);
