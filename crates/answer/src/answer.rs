@@ -182,8 +182,7 @@ pub fn answer(
         return answer;
     }
     if local.has_programs
-        && let Some(call) =
-            GatewayRequest::of(&local.hosts, &mut local.heads, host, request, head.asked(request))
+        && let Some(call) = GatewayRequest::of(&local.hosts, &mut local.heads, host, request)
     {
         return Answer::Slow(Deferred::Program(call));
     }
@@ -232,8 +231,8 @@ pub fn index_program(
     let asked = head.asked(request);
     let call = match rules.run_by(script, asked) {
         RunBy::Route(route) => return by_route(local, route, name, request, script, *head, out),
-        RunBy::Php => GatewayRequest::of_index(&local.hosts, &mut local.heads, host, request, asked, script),
-        RunBy::Cgi => GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request, asked)
+        RunBy::Php => GatewayRequest::of_index(&local.hosts, &mut local.heads, host, request, script),
+        RunBy::Cgi => GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request)
             .map(|call| call.for_cgi(script.into())),
         RunBy::Nothing => None,
     };
@@ -307,12 +306,10 @@ fn routed(
     }
     Some(match &route.action {
         Action::Files => return None,
-        Action::Cgi => {
-            match GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request, head.asked(request)) {
-                Some(call) => Answer::Slow(Deferred::Program(call)),
-                None => error(local, Status::NotFound, b"", head, out),
-            }
-        }
+        Action::Cgi => match GatewayRequest::of_cgi(&local.hosts, &mut local.heads, host, request) {
+            Some(call) => Answer::Slow(Deferred::Program(call)),
+            None => error(local, Status::NotFound, b"", head, out),
+        },
         Action::Rewrite { to } => {
             let name = local.hosts.hosts().host(host).name;
             let path = asked_path(name, request, decoded, head);

@@ -34,6 +34,14 @@ fn planted() -> PathBuf {
     here.parent().unwrap().parent().unwrap().join("examples/planted")
 }
 
+const OPTIONS: report::TextOptions = report::TextOptions {
+    top: 10,
+    callers_of: None,
+    owner_module: None,
+    outermost: Vec::new(),
+    colors: false,
+};
+
 /// Where the kernel hides addresses from a user, the list has zeros, and so has a copy of the list.
 #[test]
 fn hidden_addresses_of_kernel_are_reported() {
@@ -48,14 +56,7 @@ fn hidden_addresses_of_kernel_are_reported() {
     fs::write(&hidden, zeros.collect::<String>()).unwrap();
     import(&from, &to, Some(&hidden)).unwrap();
     let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
-    let options = report::TextOptions {
-        top: 10,
-        callers_of: None,
-        owner_module: None,
-        outermost: Vec::new(),
-        colors: false,
-    };
-    let text = report::text(&profile, &options);
+    let text = report::text(&profile, &OPTIONS);
     assert!(text.contains("no names of kernel functions: the copy of /proc/kallsyms has no"), "{text}");
     assert!(text.contains("[no name in the kernel]"), "no sample is left out\n{text}");
     assert!(report::json(&profile).contains("names of kernel functions"), "{text}");
@@ -63,7 +64,7 @@ fn hidden_addresses_of_kernel_are_reported() {
     if list.lines().any(|line| !line.starts_with("0000000000000000")) {
         import(&from, &to, None).unwrap();
         let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
-        let text = report::text(&profile, &options);
+        let text = report::text(&profile, &OPTIONS);
         assert!(!text.contains("no name in the kernel") && !text.contains("no names of"), "{text}");
     }
 }
@@ -100,14 +101,7 @@ fn samples_of_fixed_period_weigh_the_period() {
         assert!(import(&from, &to, None).unwrap().samples > 0);
         let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
         assert!(profile.samples.iter().all(|sample| sample.weight == period), "{:?}", profile.samples);
-        let options = report::TextOptions {
-            top: 10,
-            callers_of: None,
-            owner_module: None,
-            outermost: Vec::new(),
-            colors: false,
-        };
-        let text = report::text(&profile, &options);
+        let text = report::text(&profile, &OPTIONS);
         assert!(text.contains(rate), "{text}");
     }
 }

@@ -83,7 +83,7 @@ fn known_user(
     head: AnswerHead,
     call: &GatewayRequest,
     script: &[u8],
-) -> Option<Arc<[u8]>> {
+) -> Option<Box<[u8]>> {
     // Without a check under the present rules the name may be anyone's.
     if head.password == PasswordUse::NotAsked {
         return None;

@@ -12,6 +12,17 @@ fn explained(file: &Path, url: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(said).unwrap())
 }
 
+/// The explanation of `url`, which has all `lines`.
+#[track_caller]
+fn explanation_has(file: &Path, url: &str, lines: &[&str]) -> String {
+    let (code, said) = explained(file, url);
+    assert_eq!(code, Some(0), "{said}");
+    for line in lines {
+        assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
+    }
+    said
+}
+
 #[test]
 fn explanation_names_host_route_and_file() {
     let site = TestSite::new();
@@ -93,11 +104,7 @@ fn explanation_names_host_route_and_file() {
         ("/post", vec!["route 2 (/post): covers the path, but a condition does not hold", "answer: PHP"]),
         ("/a%00", vec!["path: refused: 400"]),
     ] {
-        let (code, said) = explained(&file, url);
-        assert_eq!(code, Some(0), "{said}");
-        for line in lines {
-            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
-        }
+        explanation_has(&file, url, &lines);
     }
     let (code, said) = explained(&file, "no url");
     assert_eq!(code, Some(2), "{said}");
@@ -158,11 +165,7 @@ fn explanation_agrees_with_the_server() {
             "403",
         ),
     ] {
-        let (code, said) = explained(&file, url);
-        assert_eq!(code, Some(0), "{said}");
-        for line in lines {
-            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
-        }
+        let said = explanation_has(&file, url, &lines);
         assert!(!said.contains(missing), "{url}: {missing} is in:\n{said}");
     }
 }
@@ -212,11 +215,7 @@ fn explanation_knows_listeners_and_https() {
         ("https://b.example/", ["listener: 127.0.0.1:443 (assumed)", "host: b.example (by its name"]),
         ("http://b.example/", ["listener: 127.0.0.1:8080 (assumed)", "host: the default"]),
     ] {
-        let (code, said) = explained(&file, url);
-        assert_eq!(code, Some(0), "{said}");
-        for line in lines {
-            assert!(said.contains(line), "{url}: {line} is not in:\n{said}");
-        }
+        explanation_has(&file, url, &lines);
     }
 }
 
@@ -249,8 +248,6 @@ fn explanation_knows_the_path_behind_a_program() {
         ("/a%2Fb.txt", "answer: 404".to_owned()),
         ("/fixed/a%2Fb", "answer: 404, because the path has an encoded slash".to_owned()),
     ] {
-        let (code, said) = explained(&file, url);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains(&line), "{url}: {line} is not in:\n{said}");
+        explanation_has(&file, url, &[&line]);
     }
 }

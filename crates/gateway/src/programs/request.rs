@@ -32,8 +32,6 @@ pub struct GatewayRequest {
     pub name: RequestName,
     /// Path and query as received, if a route has rewritten them.
     pub uri: Option<Arc<[u8]>>,
-    /// The user whose password was checked.
-    pub user: Option<Arc<[u8]>>,
 }
 
 impl GatewayRequest {
@@ -44,7 +42,6 @@ impl GatewayRequest {
         heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
-        asked: Asked<'_>,
     ) -> Option<Self> {
         let rules = hosts.hosts().host(host).rules;
         let has_php = rules.php.is_on();
@@ -52,7 +49,7 @@ impl GatewayRequest {
             return None;
         }
         let reason = may_concern(request).filter(|&reason| has_php || reason == ProgramReason::Folder)?;
-        Self::new(hosts, heads, host, request, asked, reason)
+        Self::new(hosts, heads, host, request, reason)
     }
 
     /// The call for a path that a route assigns to CGI.
@@ -61,9 +58,8 @@ impl GatewayRequest {
         heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
-        asked: Asked<'_>,
     ) -> Option<Self> {
-        Self::new(hosts, heads, host, request, asked, ProgramReason::Cgi)
+        Self::new(hosts, heads, host, request, ProgramReason::Cgi)
     }
 
     /// The call for a folder whose index page is the PHP program `script`.
@@ -72,17 +68,21 @@ impl GatewayRequest {
         heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
-        asked: Asked<'_>,
         script: &[u8],
     ) -> Option<Self> {
-        let call = Self::new(hosts, heads, host, request, asked, ProgramReason::Index)?;
+        let call = Self::new(hosts, heads, host, request, ProgramReason::Index)?;
         Some(Self { script: Some(script.into()), ..call })
     }
 
-    /// The user of the request that runs `script`, decoded: a user that the rules for the request's
-    /// own path let in, or the rules for `script`.
-    pub fn user_of(&self, request: &Request<'_>, asked: Asked<'_>, script: &[u8]) -> Option<Arc<[u8]>> {
-        self.user.clone().or_else(|| user(&self.host, request, asked, script))
+    /// The name that came with a password, if the rules for the request's own path or for `script`,
+    /// both decoded, ask for a password.
+    pub fn user_of(&self, request: &Request<'_>, asked: Asked<'_>, script: &[u8]) -> Option<Box<[u8]>> {
+        let mut decoded = Vec::new();
+        let own = path::decode_for_program(request.target.path, &mut decoded).ok()?.bytes;
+        let rules = self.host.host().rules;
+        let asks = |path: &[u8]| rules.guards_at(path, asked).any(|(_, guard)| guard.realm.is_some());
+        let credentials = BasicCredentials::of(request).filter(|_| asks(own) || asks(script))?;
+        Some(credentials.user().into())
     }
 
     /// The same call for the CGI program `script`, an index page.
@@ -96,7 +96,6 @@ impl GatewayRequest {
         heads: &mut CoreHeadParts,
         host: HostId,
         request: &Request<'_>,
-        asked: Asked<'_>,
         reason: ProgramReason,
     ) -> Option<Self> {
         let answering = super::with(|programs| programs.answering.clone())?;
@@ -106,23 +105,9 @@ impl GatewayRequest {
             _ => Collected::Follows,
         };
         let host = hosts.met(host);
-        let user = path::decode_for_program(request.target.path, &mut Vec::new())
-            .ok()
-            .and_then(|path| user(&host, request, asked, path.bytes));
         let name = RequestName(heads.boundary());
-        Some(Self { host, answering, reason, script: None, content, name, uri: None, user })
+        Some(Self { host, answering, reason, script: None, content, name, uri: None })
     }
-}
-
-/// The user of a request that the rules of `host` for `path`, decoded, have let in with name and
-/// password.
-fn user(host: &Met, request: &Request<'_>, asked: Asked<'_>, path: &[u8]) -> Option<Arc<[u8]>> {
-    if !host.is_guarded() {
-        return None;
-    }
-    let mut guards = host.host().rules.guards_at(path, asked);
-    guards.find(|(_, guard)| guard.realm.is_some())?;
-    Some(BasicCredentials::of(request)?.user().into())
 }
 
 /// Why a request may be for a program.

@@ -268,11 +268,6 @@ impl Met {
         self.hosts.host(self.id)
     }
 
-    /// Whether the host has rules about clients.
-    pub fn is_guarded(&self) -> bool {
-        self.hosts.is_guarded(self.id)
-    }
-
     /// The number of the host in its configuration.
     pub fn id(&self) -> HostId {
         self.id
