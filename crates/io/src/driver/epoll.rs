@@ -1,13 +1,17 @@
 //! The epoll driver: try first, wait for edges.
 //!
-//! A descriptor is registered once; an accepted connection is registered at the first wait, and
-//! modified once more if it ever has no room. Sockets are edge-triggered and keep their readiness
-//! as flags. An operation is tried at once while the flag says that it may succeed. So a keep-alive
-//! request costs a `recv`, a `send` and its share of `epoll_pwait`. The turn that learns of room
-//! continues a blocked send, because the send's task may be waiting for the next request. Tested in
-//! `tests/suite`.
+//! Sockets are edge-triggered, and the driver keeps their readiness as flags. The driver tries an
+//! operation at once while the flag says that the operation may succeed. So a keep-alive request
+//! costs a `recv`, a `send` and a share of `epoll_pwait2`. An accepted connection is registered at
+//! its first wait, because a connection with a single request seldom waits. The registration is
+//! modified once, at the first send that finds no room. The turn that learns of room continues the
+//! blocked send, because the send's task may be waiting for the next request.
+//!
+//! Reading order: `stream` (sockets), `source` (other descriptors), `wait` and `busy` (the system
+//! calls). Tested in `tests/suite`.
 
 mod busy;
+mod source;
 mod stream;
 mod wait;
 
@@ -20,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::driver::detached::{Detached, DetachedListener, DetachedObject, DetachedSource};
+use crate::driver::detached::{Detached, DetachedListener, DetachedObject};
 use crate::driver::free_list::Spares;
 use crate::driver::incoming::Inbox;
 use crate::driver::table::{GenerationalTable, Id};
@@ -28,6 +32,7 @@ use crate::driver::waiter::Waiter;
 use crate::error::{listener_closed, stale};
 use crate::socket::accept_now;
 use crate::{DriverOptions, IoError, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
+use source::{EpollSource, EpollSourceSide, SourceRegistration};
 use stream::{EpollStream, WatchedEvents};
 use wait::EpollEvents;
 
@@ -39,16 +44,16 @@ mod kind {
     pub(super) const SOURCE: u8 = 3;
 }
 
-/// Events of a connected socket. Room to send is watched only after a send was blocked, because a
-/// UNIX socket reports room each time the peer has read, which would wake this core once more for
-/// every request to such a peer.
+/// Events of a connected socket. The kernel reports room only after a send was blocked, because a
+/// UNIX socket has an edge of room each time the peer has read. Each request to such a peer would
+/// wake this core once more.
 const STREAM_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Events of a socket that is connecting, or that was blocked once.
 const ROOM_EVENTS: EventFlags = STREAM_EVENTS.union(EventFlags::OUT);
 
-/// Exclusive, so that watchers of the listener on other cores are told only when this core is not
-/// waiting.
+/// Events of a listener, and of a watch of another core's listener. Exclusive, so that the kernel
+/// wakes a watcher on another core only when the owner of the listener is not waiting.
 const LISTENER_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET).union(EventFlags::EXCLUSIVE);
 
 struct EpollListener {
@@ -56,40 +61,9 @@ struct EpollListener {
     fd: Option<OwnedFd>,
     /// Whether accept may succeed.
     readable: bool,
-    /// Connections accepted on closing.
+    /// Connections that were accepted when the listener closed, or by an earlier driver.
     accepted: VecDeque<OwnedFd>,
     waiter: Waiter,
-}
-
-struct EpollSource {
-    fd: OwnedFd,
-    asking: SourceRegistration,
-    input: EpollSourceSide,
-    room: EpollSourceSide,
-}
-
-/// A direction of a source.
-#[derive(Default)]
-struct EpollSourceSide {
-    ready: bool,
-    waiter: Waiter,
-}
-
-impl EpollSourceSide {
-    fn wakes(&mut self) {
-        self.ready = true;
-        self.waiter.wake();
-    }
-}
-
-/// The registration of a source.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SourceRegistration {
-    /// Renewed for each wait, which makes the source level-triggered.
-    EachTime,
-    /// Once, for edges that no earlier waiter in the queue has taken (`EPOLLEXCLUSIVE`, which
-    /// cannot be renewed).
-    Once,
 }
 
 pub(crate) struct Epoll {
@@ -107,13 +81,13 @@ pub(crate) struct Epoll {
 
 impl Epoll {
     pub(crate) fn new(options: &DriverOptions) -> Result<Self, IoError> {
-        let because = |step| move |source| IoError::Epoll { step, source };
+        let failed = |step| move |source| IoError::Epoll { step, source };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|error| because("epoll_create")(error.into()))?;
-        let unparker = Unparker::new().map_err(because("eventfd"))?;
-        let bell = EventData::new_u64(Id { index: 0, generation: 0 }.pack(kind::WAKER));
-        epoll::add(&epoll, unparker.as_fd(), bell, EventFlags::IN | EventFlags::ET)
-            .map_err(|error| because("watching the eventfd")(error.into()))?;
+            .map_err(|error| failed("epoll_create")(error.into()))?;
+        let unparker = Unparker::new().map_err(failed("eventfd"))?;
+        let waker = EventData::new_u64(Id { index: 0, generation: 0 }.pack(kind::WAKER));
+        epoll::add(&epoll, unparker.as_fd(), waker, EventFlags::IN | EventFlags::ET)
+            .map_err(|error| failed("watching the eventfd")(error.into()))?;
         Ok(Self {
             epoll,
             events: EpollEvents::new(options.epoll_events),
@@ -141,9 +115,9 @@ impl Epoll {
 
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let count = self.events.wait(self.epoll.as_fd(), timeout)?;
-        for at in 0..count {
-            let (flags, word) = self.events.get(at);
-            let (kind, id) = Id::unpack(word);
+        for index in 0..count {
+            let (flags, data) = self.events.get(index);
+            let (kind, id) = Id::unpack(data);
             match kind {
                 kind::STREAM => {
                     if let Some(stream) = self.streams.get_mut(id) {
@@ -158,11 +132,7 @@ impl Epoll {
                 }
                 kind::SOURCE => {
                     if let Some(source) = self.sources.get_mut(id) {
-                        source.on_event(flags);
-                        if source.asks_again() {
-                            // The event has ended the registration of the other direction, too.
-                            let _ = source.ask_again(self.epoll.as_fd(), id);
-                        }
+                        source.on_event(flags, self.epoll.as_fd(), id);
                     }
                 }
                 _ => debug_assert_eq!(kind, kind::WAKER),
@@ -232,9 +202,7 @@ impl Epoll {
     pub(crate) fn close_listener(&mut self, key: ListenerKey) {
         let Some(listener) = self.listeners.get_mut(key.0) else { return };
         let Some(fd) = listener.fd.take() else { return };
-        // Closing is not enough while another process holds the socket, because this epoll set
-        // would still get events.
-        let _ = epoll::delete(&self.epoll, &fd);
+        unwatch(&self.epoll, fd.as_fd());
         while let Ok(Some(connection)) = accept_now(fd.as_fd()) {
             listener.accepted.push_back(connection);
         }
@@ -243,8 +211,7 @@ impl Epoll {
 
     pub(crate) fn discard_listener(&mut self, key: ListenerKey) {
         if let Some(EpollListener { fd: Some(fd), .. }) = self.listeners.remove(key.0) {
-            // As above.
-            let _ = epoll::delete(&self.epoll, &fd);
+            unwatch(&self.epoll, fd.as_fd());
         }
     }
 
@@ -347,16 +314,16 @@ impl Epoll {
         self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?.shutdown_write()
     }
 
-    /// Closing the descriptor removes it from the epoll set; an event already fetched finds a stale
-    /// id.
+    /// The close removes the descriptor from the epoll set. An event that is already fetched finds
+    /// a stale id.
     pub(crate) fn close_stream(&mut self, key: StreamKey) {
         if let Some(stream) = self.streams.remove(key.0) {
             stream.close();
         }
     }
 
-    /// Never pending: an unfetched event of the stream finds a stale id, and the bytes are still in
-    /// the socket.
+    /// Never pending, because no operation of the kernel is under way. A later event of the stream
+    /// finds a stale id, and bytes stay in the socket.
     pub(crate) fn poll_release(
         &mut self,
         _: &mut Context<'_>,
@@ -377,31 +344,34 @@ impl Epoll {
     }
 
     pub(crate) fn add_source(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
-        // One shot, and nothing watched yet.
-        self.ask(fd, SourceRegistration::EachTime, EventFlags::ONESHOT)
+        self.insert_source(EpollSource::new(fd, SourceRegistration::OneShot))
     }
 
     pub(crate) fn add_watch(&mut self, fd: OwnedFd) -> io::Result<SourceKey> {
-        self.ask(fd, SourceRegistration::Once, LISTENER_EVENTS)
+        self.insert_source(EpollSource::new(fd, SourceRegistration::Exclusive))
     }
 
-    fn ask(&mut self, fd: OwnedFd, asking: SourceRegistration, events: EventFlags) -> io::Result<SourceKey> {
-        let (input, room) = Default::default();
-        let id = self.sources.insert(EpollSource { fd, asking, input, room });
-        let fd = self.sources.get(id).expect("just inserted").fd.as_fd();
-        if let Err(error) = self.watch(fd, kind::SOURCE, id, events) {
-            self.sources.remove(id);
+    fn insert_source(&mut self, source: EpollSource) -> io::Result<SourceKey> {
+        let id = self.sources.insert(source);
+        let source = self.sources.get(id).expect("just inserted");
+        let registered = self
+            .watch(source.fd(), kind::SOURCE, id, source.registration().first_events())
+            .and_then(|()| source.arm(self.epoll.as_fd(), id));
+        if let Err(error) = registered {
+            if let Some(mut source) = self.sources.remove(id) {
+                source.wake_all();
+            }
             return Err(error);
         }
         Ok(SourceKey(id))
     }
 
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
-        self.poll_source(cx, key, |source| &mut source.input)
+        self.poll_source(cx, key, EpollSource::input)
     }
 
     pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>, key: SourceKey) -> Poll<io::Result<()>> {
-        self.poll_source(cx, key, |source| &mut source.room)
+        self.poll_source(cx, key, EpollSource::room)
     }
 
     fn poll_source(
@@ -410,59 +380,20 @@ impl Epoll {
         key: SourceKey,
         side: fn(&mut EpollSource) -> &mut EpollSourceSide,
     ) -> Poll<io::Result<()>> {
-        let Some(source) = self.sources.get_mut(key.0) else {
-            return Poll::Ready(Err(stale("source")));
-        };
-        let waits = side(source);
-        if std::mem::take(&mut waits.ready) {
-            return Poll::Ready(Ok(()));
+        match self.sources.get_mut(key.0) {
+            Some(source) => source.poll(cx, self.epoll.as_fd(), key.0, side),
+            None => Poll::Ready(Err(stale("source"))),
         }
-        let asks = !waits.waiter.is_waiting();
-        waits.waiter.wait(cx);
-        if asks && source.asks_again() {
-            source.ask_again(self.epoll.as_fd(), key.0)?;
-        }
-        Poll::Pending
     }
 
     pub(crate) fn source_fd(&self, key: SourceKey) -> Option<BorrowedFd<'_>> {
-        self.sources.get(key.0).map(|source| source.fd.as_fd())
+        self.sources.get(key.0).map(EpollSource::fd)
     }
 
     pub(crate) fn close_source(&mut self, key: SourceKey) {
         if let Some(source) = self.sources.remove(key.0) {
-            // As for a listener: another process may hold the descriptor.
-            let _ = epoll::delete(&self.epoll, &source.fd);
+            unwatch(&self.epoll, source.fd());
         }
-    }
-}
-
-impl EpollSource {
-    fn on_event(&mut self, flags: EventFlags) {
-        let broken = EventFlags::HUP | EventFlags::ERR;
-        if flags.intersects(EventFlags::IN | broken) {
-            self.input.wakes();
-        }
-        if flags.intersects(EventFlags::OUT | broken) {
-            self.room.wakes();
-        }
-    }
-
-    /// Whether a task waits for an event that is asked for each time.
-    fn asks_again(&self) -> bool {
-        let waits = self.input.waiter.is_waiting() || self.room.waiter.is_waiting();
-        self.asking == SourceRegistration::EachTime && waits
-    }
-
-    fn ask_again(&self, epoll: BorrowedFd<'_>, id: Id) -> io::Result<()> {
-        let mut events = EventFlags::ONESHOT;
-        if self.input.waiter.is_waiting() {
-            events |= EventFlags::IN;
-        }
-        if self.room.waiter.is_waiting() {
-            events |= EventFlags::OUT;
-        }
-        Ok(epoll::modify(epoll, &self.fd, EventData::new_u64(id.pack(kind::SOURCE)), events)?)
     }
 }
 
@@ -471,28 +402,21 @@ impl Epoll {
         let object = match key {
             ObjectKey::Stream(StreamKey(id)) => self.streams.remove(id).map(|stream| {
                 if stream.watched() != WatchedEvents::Nothing {
-                    let _ = epoll::delete(&self.epoll, stream.fd());
+                    unwatch(&self.epoll, stream.fd());
                 }
                 DetachedObject::Stream(stream.into_detached())
             }),
             ObjectKey::Listener(ListenerKey(id)) => self.listeners.remove(id).map(|listener| {
                 let EpollListener { fd, accepted, waiter, .. } = listener;
                 if let Some(fd) = &fd {
-                    let _ = epoll::delete(&self.epoll, fd);
+                    unwatch(&self.epoll, fd.as_fd());
                 }
                 let waiter = waiter.into();
                 DetachedObject::Listener(DetachedListener { fd, accepted, failed: None, waiter })
             }),
             ObjectKey::Source(SourceKey(id)) => self.sources.remove(id).map(|source| {
-                let EpollSource { fd, asking, input, room } = source;
-                let _ = epoll::delete(&self.epoll, &fd);
-                let is_watch = asking == SourceRegistration::Once;
-                DetachedObject::Source(DetachedSource {
-                    fd,
-                    is_watch,
-                    reader: input.waiter.into(),
-                    writer: room.waiter.into(),
-                })
+                unwatch(&self.epoll, source.fd());
+                DetachedObject::Source(source.into_detached())
             }),
         };
         let Some(object) = object else { return false };
@@ -515,7 +439,9 @@ impl Epoll {
                 Ok(ObjectKey::Stream(key))
             }
             DetachedObject::Listener(listener) => self.attach_listener(listener).map(ObjectKey::Listener),
-            DetachedObject::Source(source) => self.attach_source(source).map(ObjectKey::Source),
+            DetachedObject::Source(source) => {
+                self.insert_source(EpollSource::attached(source)).map(ObjectKey::Source)
+            }
         }
     }
 
@@ -527,23 +453,6 @@ impl Epoll {
         }
         self.insert_listener(EpollListener { fd, readable: true, accepted, waiter })
     }
-
-    fn attach_source(&mut self, source: DetachedSource) -> io::Result<SourceKey> {
-        let DetachedSource { fd, is_watch, mut reader, mut writer } = source;
-        let key = if is_watch { self.add_watch(fd)? } else { self.add_source(fd)? };
-        let source = self.sources.get_mut(key.0).expect("just inserted");
-        source.input.waiter = reader.unpack();
-        source.room.waiter = writer.unpack();
-        if source.asks_again()
-            && let Err(error) = source.ask_again(self.epoll.as_fd(), key.0)
-        {
-            source.input.waiter.wake();
-            source.room.waiter.wake();
-            self.sources.remove(key.0);
-            return Err(error);
-        }
-        Ok(key)
-    }
 }
 
 impl Drop for Epoll {
@@ -552,7 +461,7 @@ impl Drop for Epoll {
     }
 }
 
-/// Makes the kernel report more events of a stream from now on, including present readiness.
+/// Makes the kernel report more events of a stream. The kernel also reports present readiness.
 fn watch_stream(
     epoll: BorrowedFd<'_>,
     id: Id,
@@ -569,4 +478,11 @@ fn watch_stream(
     }
     stream.set_watched(watched);
     Ok(())
+}
+
+/// Removes `fd` from the epoll set before a close. A close alone is not enough while another
+/// process holds the same socket, because this epoll set would still get events. A refusal is
+/// harmless, because a later event finds a stale id.
+fn unwatch(epoll: &OwnedFd, fd: BorrowedFd<'_>) {
+    let _ = epoll::delete(epoll, fd);
 }
