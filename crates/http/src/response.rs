@@ -1,4 +1,4 @@
-//! The head of a response: field lines, and persistence of the connection.
+//! Writes the head of a response: the status line and the field lines.
 //!
 //! [`HeadWriter`] appends to a buffer of the caller, and never allocates if the buffer has room.
 //! Dates are in `date.rs`, error pages and the escaping of HTML in `response/page.rs`.
@@ -26,7 +26,7 @@ pub enum Persistence {
     Close,
 }
 
-/// Writes one response head. Begun with [`HeadWriter::new`], ended with [`HeadWriter::finish`].
+/// Writes one response head, from [`HeadWriter::new`] to [`HeadWriter::finish`].
 #[must_use = "a head ends with finish()"]
 #[derive(Debug)]
 pub struct HeadWriter<'a> {
@@ -34,8 +34,8 @@ pub struct HeadWriter<'a> {
 }
 
 impl<'a> HeadWriter<'a> {
-    /// Appends the status line. The version is always 1.1, the server's own, for every version of
-    /// the request (RFC 9110 §2.5).
+    /// Appends the status line. The version is always 1.1, the version of the server, whatever the
+    /// version of the request (RFC 9110 §2.5).
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, status: Status) -> Self {
         out.extend_from_slice(status.line());
@@ -51,7 +51,8 @@ impl<'a> HeadWriter<'a> {
     /// Appends a field line.
     ///
     /// # Panics
-    /// If `value` holds a CR or LF: that would be a way for a client to write our response.
+    /// If `value` holds a CR or LF, because a client could then add field lines of its own
+    /// (response splitting).
     #[inline]
     pub fn field(self, name: &str, value: &[u8]) -> Self {
         assert!(!value.iter().any(|&b| b == b'\r' || b == b'\n'), "line end in the value of {name}");
@@ -84,8 +85,8 @@ impl<'a> HeadWriter<'a> {
         self.raw(&[b"Last-Modified: ", time.as_bytes(), b"\r\n"])
     }
 
-    /// Appends `Connection` if needed: for closing in HTTP/1.1, and for keeping the connection in
-    /// 1.0.
+    /// Appends `Connection`, except for a persistent connection in HTTP/1.1, where persistence is
+    /// the default (RFC 9112 §9.3).
     #[inline]
     pub fn connection(self, version: Version, persistence: Persistence) -> Self {
         match (version, persistence) {
@@ -95,7 +96,7 @@ impl<'a> HeadWriter<'a> {
         }
     }
 
-    /// Appends the empty line.
+    /// Appends the empty line that ends the head.
     #[inline]
     pub fn finish(self) {
         self.out.extend_from_slice(b"\r\n");

@@ -1,4 +1,4 @@
-//! Weights, wildcards, preferences.
+//! Values of `Accept-Encoding` and the chosen coding: weights, wildcards, preferences.
 
 use super::Choice::*;
 use super::*;
@@ -7,7 +7,7 @@ const ALL: EncodingSet = EncodingSet::NONE.with(Br).with(Zstd).with(Gzip);
 const GZIP: EncodingSet = EncodingSet::NONE.with(Gzip);
 
 #[test]
-fn table() {
+fn highest_weight_wins_then_preference() {
     let cases: &[(&str, EncodingSet, Choice)] = &[
         ("gzip, deflate, br, zstd", ALL, Br),
         ("gzip, deflate, br, zstd", GZIP.with(Zstd), Zstd),
@@ -42,7 +42,7 @@ fn table() {
         ("", ALL, Identity),
         (",,", ALL, Identity),
         ("deflate, compress", ALL, Identity),
-        // A coding whose weight makes no sense is not wanted.
+        // An element with a malformed weight counts as not there.
         ("gzip;q=2", ALL, Identity),
         ("gzip;q=1.001", ALL, Identity),
         ("gzip;q=0.1234", ALL, Identity),
@@ -52,6 +52,7 @@ fn table() {
         ("gzip;level=9", ALL, Identity),
         ("gzip;q=0.x", ALL, Identity),
         ("gzip gzip", ALL, Identity),
+        // The last weight of a coding counts.
         ("gzip;q=1, gzip;q=0", ALL, Identity),
     ];
     for &(value, available, expected) in cases {
@@ -60,7 +61,7 @@ fn table() {
     assert_eq!(choose(None, ALL), Identity);
 }
 
-/// A server that makes codings on demand has an order of its own.
+/// A server that compresses on demand has an order of its own, from the configuration.
 #[test]
 fn order_of_server_decides_between_equal_weights() {
     for (value, order, expected) in [
@@ -84,19 +85,16 @@ fn order_of_server_decides_between_equal_weights() {
     assert_eq!(choose_in_order(None, &[Gzip]), Identity);
 }
 
-/// The shortcuts for browsers agree with the parsed list.
+/// The values of browsers, which `choose` does not parse, give the same coding as a parsed list.
 #[test]
-fn shortcuts_agree_with_the_list() {
+fn browser_shortcuts_agree_with_parser() {
     for value in ["gzip, deflate, br, zstd", "gzip, deflate, br", "gzip, deflate", "gzip"] {
-        for bits in 0..8 {
-            let codings = [(1, Br), (2, Zstd), (4, Gzip)].into_iter().filter(|(bit, _)| bits & bit != 0);
+        let list = || ListField::Line(value.as_bytes());
+        for subset in 0..8 {
+            let codings = [(1, Br), (2, Zstd), (4, Gzip)].into_iter().filter(|(bit, _)| subset & bit != 0);
             let available = codings.fold(EncodingSet::NONE, |set, (_, coding)| set.with(coding));
-            let read = heaviest(&Weights::parse(ListField::Line(value.as_bytes())), available);
-            assert_eq!(
-                choose(Some(ListField::Line(value.as_bytes())), available),
-                read,
-                "{value} of {available:?}"
-            );
+            let parsed = heaviest(&Weights::parse(list()), available);
+            assert_eq!(choose(Some(list()), available), parsed, "{value} of {available:?}");
         }
     }
 }
