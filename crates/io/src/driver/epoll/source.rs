@@ -155,3 +155,36 @@ impl EpollSource {
         self.room.waiter.wake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::task::Waker;
+
+    const ID: Id = Id { index: 0, generation: 0 };
+
+    /// Regression: only the first poll returned the error, and later polls waited for ever.
+    #[test]
+    fn each_poll_reports_failed_arm() {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let (input, _peer) = UnixStream::pair().unwrap();
+        let mut unregistered = EpollSource::new(input.into(), SourceRegistration::OneShot);
+        let cx = Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            let polled = unregistered.poll(&cx, epoll.as_fd(), ID, EpollSource::input);
+            assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
+        }
+    }
+
+    /// Regression: an event for one direction lost the wait for the other direction.
+    #[test]
+    fn failed_arm_wakes_other_direction() {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let (input, _peer) = UnixStream::pair().unwrap();
+        let mut unregistered = EpollSource::new(input.into(), SourceRegistration::OneShot);
+        unregistered.room.waiter.wait(&Context::from_waker(Waker::noop()));
+        unregistered.on_event(EventFlags::IN, epoll.as_fd(), ID);
+        assert!(!unregistered.room.waiter.is_waiting());
+    }
+}
