@@ -170,7 +170,7 @@ impl Group {
 ///
 /// # Errors
 /// The kernel lacks the operation (before Linux 5.3).
-pub fn choose_no_more(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn detach_program(socket: BorrowedFd<'_>) -> io::Result<()> {
     match bpf::detach_reuseport(socket) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
@@ -445,8 +445,8 @@ mod tests {
         assert!(begun.elapsed() < LET_GO.0 * LET_GO.1, "it had to wait for the first");
         assert_eq!(connect(addr, &sockets, 10), [0, 0, 0, 10]);
         assert_eq!(second.groups.lock().unwrap().len(), 1);
-        choose_no_more(sockets[0].as_fd()).unwrap();
-        choose_no_more(sockets[0].as_fd()).unwrap();
+        detach_program(sockets[0].as_fd()).unwrap();
+        detach_program(sockets[0].as_fd()).unwrap();
         let came = connect(addr, &sockets, 64);
         assert!(came.iter().filter(|&&count| count > 0).count() > 1, "by hash: {came:?}");
     }

@@ -52,7 +52,7 @@ mod wakes;
 
 pub mod render;
 
-pub use accept::{AcceptSteering, CORE_BYTES, Group, Mode, choose_no_more, homes, near};
+pub use accept::{AcceptSteering, CORE_BYTES, Group, Mode, detach_program, homes, near};
 pub use apply::{Applied, Recovered, Restored, Steering};
 pub use classify::{Classified, Classifier, PlaceChoice, ProgramPosition, wrong_checksums};
 pub use compare::{

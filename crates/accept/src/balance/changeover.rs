@@ -1,6 +1,8 @@
-//! Moves the choice among inherited sockets from the previous server to this server. The change is
-//! prepared while this process may load programs, and carried out when the previous server has let
-//! go. Tested through the binary (`crates/e2e/tests/e2e/handover.rs`).
+//! Replaces the previous server's choice among inherited sockets by the choice of this server.
+//!
+//! There are two steps, because a confined process cannot load programs. Preparing loads the
+//! program before the confinement. Carrying out attaches the program when the previous server has
+//! let go. Tested through the binary (`crates/e2e/tests/e2e/handover.rs`).
 
 use super::Balancing;
 use crate::listening::{Listening, SocketKeeper};
@@ -11,21 +13,20 @@ use std::{
 };
 use vermeil_address::ListenAddr;
 use vermeil_io::{prefer_cpu, shares_port};
-use vermeil_log::operator_log::log_line;
-use vermeil_steer::{Group, choose_no_more};
+use vermeil_steer::{Group, detach_program};
 use vermeil_topology::CpuId;
 
-/// The change for an address.
+/// The change for the sockets of an address.
 pub struct Changeover {
     addr: SocketAddr,
     sockets: Vec<OwnedFd>,
-    /// The program that will choose, if a program is to choose.
+    /// The program for the sockets. `None` if this server does not choose by a program.
     group: Option<io::Result<Group>>,
 }
 
 impl Changeover {
-    /// Prepares for an address. A unix socket and a socket of the service manager need nothing,
-    /// because all cores share it.
+    /// Prepares the change for an address. Returns `None` for a unix socket and a socket of the
+    /// service manager, because all cores share such a socket.
     ///
     /// # Errors
     /// Out of descriptors.
@@ -41,28 +42,20 @@ impl Changeover {
         Ok(Some(Self { addr, sockets, group }))
     }
 
-    /// Carries out the change. Call this function when all sockets listen.
+    /// Carries out the change. `cpus`: the cpu of each core. Call this function when all sockets
+    /// listen.
     pub fn carry_out(self, balancing: &Balancing, cpus: &[CpuId]) {
         let Self { addr, sockets, group } = self;
         for (socket, &cpu) in sockets.iter().zip(cpus.iter().cycle()) {
-            // A kernel that lacks this preference had none before either.
+            // A refusal is harmless, because the previous server got no preference, either.
             let _ = prefer_cpu(socket.as_fd(), balancing.preference(cpu));
         }
-        match (&balancing.chooser, group) {
-            (Some(chooser), Some(group)) => {
-                let chooses = group.and_then(|group| chooser.choose_by(group, &sockets[..cpus.len()]));
-                chooses.unwrap_or_else(|error| say_unchosen(addr, &error));
-            }
-            // If the kernel cannot detach the program, the program continues to choose the cpu of
-            // the packets, because it sees no more work.
-            _ => drop(choose_no_more(sockets[0].as_fd())),
+        match group {
+            // The map of the program has room for one socket per core.
+            Some(group) => balancing.take_charge_by(addr, group, &sockets[..cpus.len()]),
+            // If the kernel cannot detach the previous server's program, the program goes on, and
+            // sees no load. Each connection then goes to the cpu of its packets.
+            None => drop(detach_program(sockets[0].as_fd())),
         }
     }
-}
-
-/// Logs that the kernel does not choose, and the consequence.
-pub(super) fn say_unchosen(addr: SocketAddr, error: &io::Error) {
-    log_line(format_args!(
-        "balance: the kernel does not choose among the cores for {addr}: {error}; its connections go to the cpu of their packets"
-    ));
 }

@@ -28,7 +28,6 @@ pub use changeover::Changeover;
 pub use counters::Accepted;
 pub use summary::AcceptSummary;
 
-use changeover::say_unchosen;
 use counters::{AcceptCounts, BalanceCounters};
 use kernel::KernelChoice;
 use serde::{Deserialize, Serialize};
@@ -40,6 +39,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use vermeil::LoadPage;
+use vermeil_log::operator_log::log_line;
 use vermeil_settings::Balance;
 use vermeil_steer::{AcceptSteering, Group, Mode};
 use vermeil_topology::{CpuId, Instance, sysfs};
@@ -235,7 +235,7 @@ impl Balancing {
     pub fn take_charge_of(&self, addr: SocketAddr, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = chooser.choose_among(sockets) {
-            say_unchosen(addr, &error);
+            log_unchosen(addr, &error);
         }
     }
 
@@ -244,7 +244,7 @@ impl Balancing {
     pub fn take_charge_by(&self, addr: SocketAddr, group: io::Result<Group>, sockets: &[OwnedFd]) {
         let Some(chooser) = &self.chooser else { return };
         if let Err(error) = group.and_then(|group| chooser.choose_by(group, sockets)) {
-            say_unchosen(addr, &error);
+            log_unchosen(addr, &error);
         }
     }
 
@@ -287,6 +287,13 @@ impl Balancing {
             sampled_here: sum(|core| core.sampled_here),
         }
     }
+}
+
+/// Logs that the kernel does not choose, and the consequence.
+fn log_unchosen(addr: SocketAddr, error: &io::Error) {
+    log_line(format_args!(
+        "balance: the kernel does not choose among the cores for {addr}: {error}; its connections go to the cpu of their packets"
+    ));
 }
 
 /// Which cores each core watches on this machine.
