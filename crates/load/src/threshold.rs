@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::pace::time;
+use crate::pace::parse_time;
 use crate::report::{Judged, Quantiles, Record};
 
 /// A threshold.
@@ -103,7 +103,7 @@ fn read(text: &str) -> Option<Threshold> {
 }
 
 fn seconds(text: &str) -> Option<f64> {
-    time(text).map(|time| time.as_secs_f64())
+    parse_time(text).map(|time| time.as_secs_f64())
 }
 
 impl Metric {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::think::time;
+use super::think::parse_time;
 use crate::random::Random;
 
 /// The arrival times of requests or sessions.
@@ -179,7 +179,7 @@ impl FromStr for Arrivals {
             Some(("steps", text)) => {
                 let step = |step: &str| {
                     let (lasts, per_second) = step.split_once('@')?;
-                    Some(ArrivalStep { lasts: time(lasts)?, rate: rate(per_second)? })
+                    Some(ArrivalStep { lasts: parse_time(lasts)?, rate: rate(per_second)? })
                 };
                 let steps: Option<Vec<_>> = text.split(',').map(step).collect();
                 steps.map(Self::Steps).ok_or_else(wrong)

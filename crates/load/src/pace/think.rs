@@ -103,20 +103,20 @@ impl FromStr for Think {
     fn from_str(text: &str) -> Result<Self, ThinkError> {
         let parts: Vec<&str> = text.split(':').collect();
         let parsed = match parts[..] {
-            ["exp", mean] => time(mean).map(|mean| Self::Exponential { mean, max: None }),
-            ["exp", mean, max] => time(mean)
-                .zip(time(max))
+            ["exp", mean] => parse_time(mean).map(|mean| Self::Exponential { mean, max: None }),
+            ["exp", mean, max] => parse_time(mean)
+                .zip(parse_time(max))
                 .filter(|(mean, max)| mean <= max)
                 .map(|(mean, max)| Self::Exponential { mean, max: Some(max) }),
-            ["uniform", low, high] => time(low)
-                .zip(time(high))
+            ["uniform", low, high] => parse_time(low)
+                .zip(parse_time(high))
                 .filter(|(low, high)| low <= high)
                 .map(|(low, high)| Self::Uniform(low, high)),
-            ["lognormal", median, sigma] => time(median)
+            ["lognormal", median, sigma] => parse_time(median)
                 .zip(sigma.parse().ok())
                 .filter(|(_, sigma): &(_, f64)| (0.0..=10.0).contains(sigma))
                 .map(|(median, sigma)| Self::LogNormal { median, sigma }),
-            [constant] => time(constant).map(Self::Constant),
+            [constant] => parse_time(constant).map(Self::Constant),
             _ => None,
         };
         parsed.ok_or_else(|| ThinkError(text.to_owned()))
@@ -135,8 +135,9 @@ impl fmt::Display for Think {
     }
 }
 
-/// A time, for example `5s`, `1.5s`, `200ms`, `100us`, `2m`. A number without a unit means seconds.
-pub(crate) fn time(text: &str) -> Option<Duration> {
+/// Parses a time, for example `5s`, `1.5s`, `200ms`, `100us`, `2m`. A number without a unit means
+/// seconds. Returns `None` for other text, and for more than a year.
+pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let seconds = match unit {

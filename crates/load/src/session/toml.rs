@@ -28,7 +28,7 @@ use serde::Deserialize;
 use super::model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, PageSource};
 use super::template::PathTemplate;
 use crate::files::{FileSet, SetKind};
-use crate::pace::time;
+use crate::pace::parse_time;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +120,7 @@ impl Model {
         let timeout = match &file.timeout {
             None => Duration::from_secs(60),
             Some(text) => {
-                time(text).ok_or_else(|| other(format!("timeout = {text:?} is no time: write 60s")))?
+                parse_time(text).ok_or_else(|| other(format!("timeout = {text:?} is no time: write 60s")))?
             }
         };
         let think = match &file.think {
