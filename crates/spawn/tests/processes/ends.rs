@@ -1,7 +1,7 @@
 //! The ends of programs: by themselves, killed, late, and with the processes they depend on.
 
 use crate::fixture::{
-    FixtureProgram, ProgramFolder, SpawnerFixture, line, name_of, pid, runs, status, until,
+    FixtureProgram, ProgramFolder, SpawnerFixture, name_of, pid, read_line, runs, status, until,
 };
 use rustix::process::{Signal, kill_process};
 use std::{
@@ -19,7 +19,8 @@ const FAMILY: &str = "sh -c 'sleep 1000 & echo $!; wait' & echo $!; echo $$; wai
 
 /// The processes of a program made of [`FAMILY`].
 fn family(asked: &mut FixtureProgram) -> Vec<u32> {
-    let mut numbers: Vec<u32> = (0..3).map(|_| line(&mut asked.stdout).parse().expect("a number")).collect();
+    let mut numbers: Vec<u32> =
+        (0..3).map(|_| read_line(&mut asked.stdout).parse().expect("a number")).collect();
     numbers.sort_unstable();
     assert!(numbers.iter().all(|number| runs(*number)), "{numbers:?}");
     numbers
@@ -46,7 +47,7 @@ pub(crate) fn a_killed_program_takes_its_children_along(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("family", FAMILY);
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    let mut asked = spawner.spawn(spawner.request("family")).expect("a sent request");
     spawner.started(&asked);
     let family = family(&mut asked);
     spawner.channel.kill(asked.job);
@@ -72,7 +73,7 @@ pub(crate) fn time_is_up_for_the_whole_group(_: &[String]) {
     let mut spawner = SpawnerFixture::start(&site.profile());
     let mut request = spawner.request("family");
     request.time_limit(Duration::from_millis(300));
-    let mut asked = spawner.ask(request).expect("asked");
+    let mut asked = spawner.spawn(request).expect("a sent request");
     spawner.started(&asked);
     let family = family(&mut asked);
     assert_eq!(spawner.exited(&asked).end, ProgramEnd::Late);
@@ -87,10 +88,10 @@ pub(crate) fn requests_not_sent_are_withdrawn(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("quick", "exit 0");
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let process = pid(spawner.pid());
+    let process = pid(spawner.spawner_pid());
     kill_process(process, Signal::STOP).expect("our own");
     let mut asked = Vec::new();
-    while let Ok(one) = spawner.ask({
+    while let Ok(one) = spawner.spawn({
         let mut request = spawner.request("quick");
         request.argument(&[b'x'; 60_000]);
         request
@@ -117,18 +118,18 @@ pub(crate) fn a_killed_spawner_is_replaced(_: &[String]) {
     site.script("family", FAMILY);
     let mut spawner = SpawnerFixture::start(&site.profile());
     for round in 0..3 {
-        let running = spawner.ask(spawner.request("family")).expect("asked");
+        let running = spawner.spawn(spawner.request("family")).expect("a sent request");
         spawner.started(&running);
-        let process = spawner.pid();
+        let process = spawner.spawner_pid();
         kill_process(pid(process), Signal::STOP).expect("our own");
-        let pending = spawner.ask(spawner.request("hello")).expect("asked");
+        let pending = spawner.spawn(spawner.request("hello")).expect("a sent request");
         kill_process(pid(process), Signal::KILL).expect("our own");
         for asked in [running, pending] {
             let error = spawner.failed(&asked);
             assert!(matches!(error, SpawnError::Lost) && error.is_passing(), "round {round}: {error}");
         }
         assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n", "round {round}");
-        assert_ne!(spawner.pid(), process);
+        assert_ne!(spawner.spawner_pid(), process);
     }
 }
 
@@ -137,13 +138,13 @@ pub(crate) fn programs_die_with_their_spawner(_: &[String]) {
     site.script("family", FAMILY);
     site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    let mut asked = spawner.spawn(spawner.request("family")).expect("a sent request");
     spawner.started(&asked);
     let mut processes = family(&mut asked);
-    let mut stray = spawner.ask(spawner.request("stray")).expect("asked");
+    let mut stray = spawner.spawn(spawner.request("stray")).expect("a sent request");
     spawner.started(&stray);
-    processes.push(line(&mut stray.stdout).parse().expect("a number"));
-    kill_process(pid(spawner.pid()), Signal::KILL).expect("our own");
+    processes.push(read_line(&mut stray.stdout).parse().expect("a number"));
+    kill_process(pid(spawner.spawner_pid()), Signal::KILL).expect("our own");
     all_end(&processes);
     spawner.failed(&asked);
     spawner.failed(&stray);
@@ -153,7 +154,7 @@ pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("hello", "echo hello");
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let process = spawner.pid();
+    let process = spawner.spawner_pid();
     kill_process(pid(spawner.keeper.pid()), Signal::KILL).expect("our own");
     until("the keeper has ended", || (!runs(spawner.keeper.pid())).then_some(()));
     assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n");
@@ -162,7 +163,7 @@ pub(crate) fn without_keeper_the_spawner_goes_on(_: &[String]) {
         assert!(spawner.channel.receive().expect("a sound socket").is_none());
         spawner.channel.is_gone().then_some(())
     });
-    assert!(matches!(spawner.ask(spawner.request("hello")), Err(SpawnError::Gone)));
+    assert!(matches!(spawner.spawn(spawner.request("hello")), Err(SpawnError::Gone)));
 }
 
 /// Regression: the epoll of the spawner reported the end of the closed channel for ever, because
@@ -176,10 +177,10 @@ pub(crate) fn spawner_sleeps_after_one_channel_closes(_: &[String]) {
     for round in ["the first spawner", "the next spawner"] {
         // The end of the other channel came before this request.
         assert_eq!(spawner.run(spawner.request("hello")).stdout, "hello\n", "{round}");
-        until(round, || status(spawner.pid(), "State").starts_with('S').then_some(()));
-        let running = spawner.ask(spawner.request("wait")).expect("asked");
+        until(round, || status(spawner.spawner_pid(), "State").starts_with('S').then_some(()));
+        let running = spawner.spawn(spawner.request("wait")).expect("a sent request");
         spawner.started(&running);
-        kill_process(pid(spawner.pid()), Signal::KILL).expect("our own");
+        kill_process(pid(spawner.spawner_pid()), Signal::KILL).expect("our own");
         spawner.failed(&running);
     }
 }
@@ -188,9 +189,9 @@ pub(crate) fn without_both_nothing_is_left_to_ask(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("family", FAMILY);
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let asked = spawner.ask(spawner.request("family")).expect("asked");
+    let asked = spawner.spawn(spawner.request("family")).expect("a sent request");
     spawner.started(&asked);
-    let process = spawner.pid();
+    let process = spawner.spawner_pid();
     kill_process(pid(spawner.keeper.pid()), Signal::KILL).expect("our own");
     kill_process(pid(process), Signal::KILL).expect("our own");
     let error = spawner.failed(&asked);
@@ -204,9 +205,9 @@ pub(crate) fn server(arguments: &[String]) {
     let identity = crate::fixture::ProgramFolder::new().profile().identity;
     let profile = vermeil_spawn::Profile { identity, ..vermeil_spawn::Profile::new(site) };
     let mut spawner = SpawnerFixture::start(&profile);
-    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    let mut asked = spawner.spawn(spawner.request("family")).expect("a sent request");
     spawner.started(&asked);
-    for number in family(&mut asked).into_iter().chain([spawner.pid(), spawner.keeper.pid()]) {
+    for number in family(&mut asked).into_iter().chain([spawner.spawner_pid(), spawner.keeper.pid()]) {
         println!("{number}");
     }
     println!();
@@ -239,13 +240,13 @@ pub(crate) fn a_stopped_keeper_leaves_nothing(_: &[String]) {
     site.script("family", FAMILY);
     site.script("stray", "setsid sh -c 'echo $$; exec sleep 1000' & wait");
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let mut asked = spawner.ask(spawner.request("family")).expect("asked");
+    let mut asked = spawner.spawn(spawner.request("family")).expect("a sent request");
     spawner.started(&asked);
     let mut processes = family(&mut asked);
-    let mut stray = spawner.ask(spawner.request("stray")).expect("asked");
+    let mut stray = spawner.spawn(spawner.request("stray")).expect("a sent request");
     spawner.started(&stray);
-    processes.push(line(&mut stray.stdout).parse().expect("a number"));
-    processes.extend([spawner.pid(), spawner.keeper.pid()]);
+    processes.push(read_line(&mut stray.stdout).parse().expect("a number"));
+    processes.extend([spawner.spawner_pid(), spawner.keeper.pid()]);
     spawner.keeper.stop();
     assert!(!processes.iter().any(|number| runs(*number)), "stop waits for all");
     assert!(fs::metadata(format!("/proc/{}", processes[4])).is_err(), "and leaves no dead process behind");
@@ -269,16 +270,16 @@ pub(crate) fn spawner_survives_stop_signals(_: &[String]) {
     let own = OWN_USERS.start + std::process::id() % (OWN_USERS.end - OWN_USERS.start);
     profile.identity.as_mut().expect("root can choose").uid = own;
     let mut spawner = SpawnerFixture::start(&profile);
-    let mut hostile = spawner.ask(spawner.request("hostile")).expect("asked");
+    let mut hostile = spawner.spawn(spawner.request("hostile")).expect("a sent request");
     spawner.started(&hostile);
-    assert_eq!(line(&mut hostile.stdout), "ready");
+    assert_eq!(read_line(&mut hostile.stdout), "ready");
     for start in 0..STARTS {
         let mut request = spawner.request("quick");
         request.time_limit(Duration::from_millis(1));
         if start % 2 == 0 {
             request.untold();
         }
-        let asked = spawner.ask(request).expect("asked");
+        let asked = spawner.spawn(request).expect("a sent request");
         match spawner.event() {
             ProgramEvent::Started { .. } => drop(spawner.exited(&asked)),
             ProgramEvent::Failed { job, .. } | ProgramEvent::Exited { job, .. } => assert_eq!(job, asked.job),

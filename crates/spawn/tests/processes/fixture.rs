@@ -1,4 +1,4 @@
-//! A site of programs, a spawner for the site, and functions that wait for events.
+//! A folder of programs, a spawner for the folder, and functions that wait for events.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -19,10 +19,11 @@ use vermeil_spawn::{
     SpawnError, SpawnSupervisorHandle, Stdio,
 };
 
-/// How long anything may take.
+/// How long a test waits for an event. The limit is far above the usual time, because test machines
+/// are busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The user without rights, by convention.
+/// The user `nobody`, the owner of no file.
 pub(crate) const NOBODY: u32 = 65_534;
 
 /// A folder of programs.
@@ -39,21 +40,21 @@ impl ProgramFolder {
         self.0.path().join(name)
     }
 
-    /// Writes a shell script and makes its parent folders.
+    /// Writes an executable shell script, with its parent folders.
     pub(crate) fn script(&self, name: &str, lines: &str) {
         self.file(name, &format!("#!/bin/sh\n{lines}\n"), 0o755);
     }
 
     pub(crate) fn file(&self, name: &str, text: &str, mode: u32) {
         let path = self.path(name);
-        let folder = path.parent().expect("it has one");
+        let folder = path.parent().expect("a name below the folder");
         fs::create_dir_all(folder).expect("folders");
         fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("their mode");
         fs::write(&path, text).expect("written");
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its mode");
     }
 
-    /// A profile for the site's programs: as user `nobody` if the test can choose.
+    /// A profile for the programs of the folder. The programs run as `nobody` if the test is root.
     pub(crate) fn profile(&self) -> Profile {
         let identity = is_root().then(|| Identity { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] });
         Profile { identity, ..Profile::new(self.0.path()) }
@@ -69,14 +70,14 @@ pub(crate) fn skip(why: &str) {
     println!("SKIPPED: {why}");
 }
 
-/// A spawner with one channel and one profile.
+/// A spawner with one channel and one profile, and the keeper that restarts the spawner.
 pub(crate) struct SpawnerFixture {
     pub(crate) keeper: SpawnSupervisorHandle,
     pub(crate) channel: Channel,
     pub(crate) profile: ProfileId,
 }
 
-/// A requested program, and the other ends of its output.
+/// A requested program, and the reading ends of its output.
 pub(crate) struct FixtureProgram {
     pub(crate) job: JobId,
     pub(crate) stdout: File,
@@ -93,43 +94,46 @@ pub(crate) struct FixtureOutput {
 
 impl SpawnerFixture {
     pub(crate) fn start(profile: &Profile) -> Self {
-        let mut preparation = vermeil_spawn::start().expect("a keeper");
-        let profile = preparation.define(profile).expect("a sound profile");
-        let (keeper, mut channels) = preparation.serve(1).expect("a spawner");
-        Self { keeper, channel: channels.remove(0), profile }
+        Self::start_with_channels(profile, 1).0
     }
 
     /// As [`start`](Self::start), with a second channel.
     pub(crate) fn start_with_second_channel(profile: &Profile) -> (Self, Channel) {
+        let (fixture, mut others) = Self::start_with_channels(profile, 2);
+        (fixture, others.remove(0))
+    }
+
+    /// Returns the channels after the first channel, too.
+    fn start_with_channels(profile: &Profile, channels: usize) -> (Self, Vec<Channel>) {
         let mut preparation = vermeil_spawn::start().expect("a keeper");
         let profile = preparation.define(profile).expect("a sound profile");
-        let (keeper, mut channels) = preparation.serve(2).expect("a spawner");
-        let second = channels.remove(1);
-        (Self { keeper, channel: channels.remove(0), profile }, second)
+        let (keeper, mut channels) = preparation.serve(channels).expect("a spawner");
+        let channel = channels.remove(0);
+        (Self { keeper, channel, profile }, channels)
     }
 
     pub(crate) fn request(&self, program: &str) -> ProgramRequest {
         ProgramRequest::new(self.profile, Program::Below(Path::new(program)))
     }
 
-    /// Asks for a program that reads nothing.
-    pub(crate) fn ask(&mut self, request: ProgramRequest) -> Result<FixtureProgram, SpawnError> {
-        self.ask_with(File::open("/dev/null").expect("it is there").into(), request)
+    /// Requests a program with an empty input.
+    pub(crate) fn spawn(&mut self, request: ProgramRequest) -> Result<FixtureProgram, SpawnError> {
+        self.spawn_with_stdin(File::open("/dev/null").expect("every system has it").into(), request)
     }
 
-    pub(crate) fn ask_with(
+    pub(crate) fn spawn_with_stdin(
         &mut self,
         stdin: OwnedFd,
         request: ProgramRequest,
     ) -> Result<FixtureProgram, SpawnError> {
-        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        let stdio = Stdio { stdin, stdout: their_stdout, stderr: their_stderr };
+        let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let stdio = Stdio { stdin, stdout: stdout_end, stderr: stderr_end };
         let job = self.channel.spawn(request, stdio)?;
         Ok(FixtureProgram { job, stdout: stdout.into(), stderr: stderr.into() })
     }
 
-    /// The next event.
+    /// Waits for the next event.
     #[track_caller]
     pub(crate) fn event(&mut self) -> ProgramEvent {
         let deadline = Instant::now() + PATIENCE;
@@ -138,60 +142,57 @@ impl SpawnerFixture {
             if let Some(event) = self.channel.receive().expect("a sound socket") {
                 return event;
             }
-            assert!(Instant::now() < deadline, "nothing happens: {:?}", self.channel);
+            assert!(Instant::now() < deadline, "no event: {:?}", self.channel);
             let mut polled = [PollFd::new(&readiness, PollFlags::IN)];
             let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
             poll(&mut polled, Some(&tick)).expect("polled");
         }
     }
 
-    /// Waits until the program runs; returns its process.
+    /// Waits until the program runs, and returns its process id.
     #[track_caller]
-    pub(crate) fn started(&mut self, asked: &FixtureProgram) -> u32 {
+    pub(crate) fn started(&mut self, program: &FixtureProgram) -> u32 {
         match self.event() {
-            ProgramEvent::Started { job, pid, .. } if job == asked.job => pid,
+            ProgramEvent::Started { job, pid, .. } if job == program.job => pid,
             other => panic!("not started: {other:?}"),
         }
     }
 
     #[track_caller]
-    pub(crate) fn exited(&mut self, asked: &FixtureProgram) -> ProgramExit {
+    pub(crate) fn exited(&mut self, program: &FixtureProgram) -> ProgramExit {
         match self.event() {
-            ProgramEvent::Exited { job, exit } if job == asked.job => exit,
+            ProgramEvent::Exited { job, exit } if job == program.job => exit,
             other => panic!("not ended: {other:?}"),
         }
     }
 
     #[track_caller]
-    pub(crate) fn failed(&mut self, asked: &FixtureProgram) -> SpawnError {
+    pub(crate) fn failed(&mut self, program: &FixtureProgram) -> SpawnError {
         match self.event() {
-            ProgramEvent::Failed { job, error } if job == asked.job => error,
-            other => panic!("it did not fail: {other:?}"),
+            ProgramEvent::Failed { job, error } if job == program.job => error,
+            other => panic!("not failed: {other:?}"),
         }
     }
 
     /// Runs a program to its end.
     #[track_caller]
     pub(crate) fn run(&mut self, request: ProgramRequest) -> FixtureOutput {
-        let mut asked = self.ask(request).expect("asked");
-        match self.event() {
-            ProgramEvent::Started { .. } => {}
-            other => panic!("not started: {other:?}"),
-        }
-        let (stdout, stderr) = (text(&mut asked.stdout), text(&mut asked.stderr));
-        FixtureOutput { stdout, stderr, exit: self.exited(&asked) }
+        let mut program = self.spawn(request).expect("a sent request");
+        self.started(&program);
+        let (stdout, stderr) = (read_all(&mut program.stdout), read_all(&mut program.stderr));
+        FixtureOutput { stdout, stderr, exit: self.exited(&program) }
     }
 
-    /// Runs a program that must not start.
+    /// Requests a program that must not start, and returns the reason.
     #[track_caller]
     pub(crate) fn refused(&mut self, request: ProgramRequest) -> SpawnError {
-        let asked = self.ask(request).expect("asked");
-        self.failed(&asked)
+        let program = self.spawn(request).expect("a sent request");
+        self.failed(&program)
     }
 
-    /// The process of the spawner that serves now.
+    /// The process id of the spawner that serves now.
     #[track_caller]
-    pub(crate) fn pid(&self) -> u32 {
+    pub(crate) fn spawner_pid(&self) -> u32 {
         let keeper = self.keeper.pid();
         until("the keeper has a spawner", || {
             children(keeper).into_iter().find(|child| name_of(*child) == "vermeil-spawn")
@@ -199,15 +200,15 @@ impl SpawnerFixture {
     }
 }
 
-fn text(file: &mut File) -> String {
+fn read_all(file: &mut File) -> String {
     let mut text = String::new();
     file.read_to_string(&mut text).expect("text");
     text
 }
 
-/// One line of a program's output.
+/// Reads one line of a program's output, byte by byte, because a buffer would take more lines.
 #[track_caller]
-pub(crate) fn line(file: &mut File) -> String {
+pub(crate) fn read_line(file: &mut File) -> String {
     let mut line = String::new();
     let mut byte = [0];
     while file.read(&mut byte).expect("readable") == 1 && byte[0] != b'\n' {
@@ -238,6 +239,7 @@ pub(crate) fn runs(number: u32) -> bool {
     test_kill_process(pid(number)).is_ok() && state_of(number).is_some_and(|state| state != 'Z')
 }
 
+/// The state of a process in `/proc/PID/stat`, for example `R`, `S` or `Z`.
 fn state_of(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -260,7 +262,7 @@ pub(crate) fn status(pid: u32, field: &str) -> String {
     line.unwrap_or_else(|| panic!("no {field}: {status}")).trim().to_owned()
 }
 
-/// Open descriptors of a process.
+/// The number of open descriptors of a process.
 #[track_caller]
 pub(crate) fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()

@@ -1,7 +1,7 @@
 //! Programs' inputs, descriptors that programs must not get, and refusals.
 
 use crate::fixture::{
-    PATIENCE, ProgramFolder, SpawnerFixture, children, descriptors, line, name_of, pid, status, until,
+    PATIENCE, ProgramFolder, SpawnerFixture, children, descriptors, name_of, pid, read_line, status, until,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -65,7 +65,7 @@ pub(crate) fn standard_descriptors_arrive_and_no_others(_: &[String]) {
         rustix::pipe::pipe().map(|(read, write)| (read, File::from(write))).expect("a pipe");
     input.write_all(b"input").expect("room");
     drop(input);
-    let mut asked = spawner.ask_with(stdin, spawner.request("show")).expect("asked");
+    let mut asked = spawner.spawn_with_stdin(stdin, spawner.request("show")).expect("a sent request");
     spawner.started(&asked);
     let (mut output, mut shown) = (String::new(), String::new());
     asked.stdout.read_to_string(&mut output).expect("text");
@@ -102,7 +102,7 @@ pub(crate) fn a_listening_socket_can_be_descriptor_0(_: &[String]) {
         .directory(Directory::Root)
         .argument(b"-c")
         .argument(b"import socket; c, _ = socket.socket(fileno=0).accept(); c.sendall(b'hello from 0')");
-    let asked = spawner.ask_with(listener.into(), request).expect("asked");
+    let asked = spawner.spawn_with_stdin(listener.into(), request).expect("a sent request");
     spawner.started(&asked);
     let mut said = String::new();
     UnixStream::connect(site.path("socket"))
@@ -119,9 +119,9 @@ pub(crate) fn unwanted_start_report_is_not_sent(_: &[String]) {
     let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut request = spawner.request("wait");
     request.untold();
-    let mut asked = spawner.ask_with(stdin, request).expect("asked");
+    let mut asked = spawner.spawn_with_stdin(stdin, request).expect("a sent request");
     rustix::io::write(&ours, b"runs\n").expect("there is room");
-    assert_eq!(line(&mut asked.stdout), "runs");
+    assert_eq!(read_line(&mut asked.stdout), "runs");
     assert!(spawner.channel.receive().expect("a sound socket").is_none(), "nothing is said of it");
     drop(ours);
     assert_eq!(spawner.exited(&asked).end, ProgramEnd::Code(0));
@@ -134,7 +134,7 @@ pub(crate) fn unwanted_start_report_is_not_sent(_: &[String]) {
     let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut request = spawner.request("wait");
     request.untold();
-    let asked = spawner.ask_with(stdin, request).expect("asked");
+    let asked = spawner.spawn_with_stdin(stdin, request).expect("a sent request");
     spawner.channel.kill(asked.job);
     assert_eq!(spawner.exited(&asked).end, ProgramEnd::Signal(9));
     drop(ours);
@@ -179,13 +179,13 @@ pub(crate) fn every_failure_names_step_and_cure(_: &[String]) {
 
     let mut long = spawner.request("good");
     long.argument(&vec![b'x'; vermeil_spawn::REQUEST_BYTES_MAX]);
-    assert!(matches!(spawner.ask(long), Err(SpawnError::TooLong { .. })));
+    assert!(matches!(spawner.spawn(long), Err(SpawnError::TooLong { .. })));
     let mut invalid = spawner.request("good");
     invalid.variable(b"A\0B", b"");
-    assert!(matches!(spawner.ask(invalid), Err(SpawnError::Invalid { .. })));
+    assert!(matches!(spawner.spawn(invalid), Err(SpawnError::Invalid { .. })));
 
     assert_eq!(spawner.run(spawner.request("good")).stdout, "good\n", "none of that did any harm");
-    until("the spawner has forgotten them", || children(spawner.pid()).is_empty().then_some(()));
+    until("the spawner has forgotten them", || children(spawner.spawner_pid()).is_empty().then_some(()));
 }
 
 pub(crate) fn refused_programs_are_not_started(_: &[String]) {
@@ -234,12 +234,12 @@ pub(crate) fn nothing_leaks_in_ten_thousand_starts(_: &[String]) {
     request.directory(Directory::Root).with_descriptor().time_limit(Duration::from_secs(60));
     let one = spawner.run(request.clone());
     assert_eq!(one.exit.end, ProgramEnd::Code(0));
-    let spawners = spawner.pid();
+    let spawners = spawner.spawner_pid();
     let before = (descriptors(spawners), descriptors(std::process::id()));
     let (mut asked, mut ended) = (0, 0);
     while ended < STARTS {
         while asked < STARTS && asked - ended < AT_ONCE {
-            drop(spawner.ask(request.clone()).expect("asked"));
+            drop(spawner.spawn(request.clone()).expect("a sent request"));
             asked += 1;
         }
         match spawner.event() {
@@ -277,7 +277,7 @@ pub(crate) fn a_full_socket_makes_requests_wait(_: &[String]) {
     let busy = loop {
         let mut request = spawner.request("quick");
         request.argument(&padding);
-        match spawner.ask(request) {
+        match spawner.spawn(request) {
             Ok(one) => asked.push(one.job),
             Err(error) => break error,
         }
@@ -301,14 +301,14 @@ pub(crate) fn waiting_requests_are_sent_when_there_is_room(_: &[String]) {
     let site = ProgramFolder::new();
     site.script("wait", "exec cat");
     let mut spawner = SpawnerFixture::start(&site.profile());
-    let process = pid(spawner.pid());
+    let process = pid(spawner.spawner_pid());
     kill_process(process, Signal::STOP).expect("our own");
     let (stdin, hold) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut asked = 0;
     while spawner.channel.obstacle().is_none() {
         let mut request = spawner.request("wait");
         request.untold().argument(&[b'x'; 60_000]);
-        spawner.ask_with(stdin.try_clone().expect("a descriptor"), request).expect("asked");
+        spawner.spawn_with_stdin(stdin.try_clone().expect("a descriptor"), request).expect("a sent request");
         asked += 1;
     }
     assert_eq!(spawner.channel.obstacle(), Some(SendObstacle::FullSocket));
@@ -333,7 +333,7 @@ pub(crate) fn answers_wait_for_slow_reader(_: &[String]) {
     let mut spawner = SpawnerFixture::start(&site.profile());
     let mut jobs = Vec::new();
     while jobs.len() < STARTS {
-        match spawner.ask(spawner.request("missing")) {
+        match spawner.spawn(spawner.request("missing")) {
             Ok(asked) => jobs.push(asked.job),
             // The spawner's answers have no room, so the spawner takes no more requests. The next
             // receive makes room.
@@ -349,5 +349,5 @@ pub(crate) fn answers_wait_for_slow_reader(_: &[String]) {
     }
     let keeper = spawner.keeper.pid();
     assert_eq!(name_of(keeper), "vermeil-keeper");
-    until("the spawner sleeps", || status(spawner.pid(), "State").starts_with('S').then_some(()));
+    until("the spawner sleeps", || status(spawner.spawner_pid(), "State").starts_with('S').then_some(()));
 }

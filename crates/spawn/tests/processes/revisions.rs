@@ -44,9 +44,10 @@ pub(crate) fn profiles_that_the_keeper_reads_can_be_used(_: &[String]) {
     assert_eq!(ask(&mut spawner, number), "second\n");
 
     // The next spawner has the profiles too, and is told of more.
-    let died = pid(spawner.pid());
+    let died = pid(spawner.spawner_pid());
     kill_process(died, Signal::STOP).expect("our own");
-    let lost = spawner.ask(ProgramRequest::new(number, Program::Below("who".as_ref()))).expect("asked");
+    let lost =
+        spawner.spawn(ProgramRequest::new(number, Program::Below("who".as_ref()))).expect("a sent request");
     kill_process(died, Signal::KILL).expect("our own");
     assert!(matches!(spawner.failed(&lost), SpawnError::Lost));
     fs::write(&list, format!("{}\n", third.path("").display())).expect("written");

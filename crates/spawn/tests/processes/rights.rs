@@ -93,7 +93,7 @@ pub(crate) fn programs_reach_allowed_paths_only(_: &[String]) {
     let mut request = spawner.request("try");
     request.argument(around.path("outside").to_str().expect("text").as_bytes());
     request.argument(write.path().to_str().expect("text").as_bytes());
-    let asked = spawner.ask(request).expect("asked");
+    let asked = spawner.spawn(request).expect("a sent request");
     match spawner.event() {
         vermeil_spawn::ProgramEvent::Failed { error, .. } if error.to_string().contains("no Landlock") => {
             return skip("this kernel has no Landlock");
