@@ -1,5 +1,5 @@
-//! Information for balancers: to a real HAProxy in front of two servers, in the load report of
-//! answers, and by readiness.
+//! Information for load balancers: agent checks (with a real HAProxy in front of two servers), the
+//! readiness route, the load report of answers, and the status route.
 
 use crate::support::{
     ExpectedContent, Io, TestClient, TestProcess, TestServer, TestSite, on_usual, until, vermeil,
@@ -13,24 +13,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 on_usual!(
-    readiness_ends_before_the_server_does,
+    readiness_ends_before_server,
     one_agent_answers_for_all_instances,
     agent_port_is_exclusive,
-    answers_report_the_load,
-    the_status_is_a_page,
+    answers_carry_load_report,
+    status_route_serves_text_and_json,
     manifest_server_becomes_ready,
 );
 
-/// A server of a configuration with keys at the top of the file.
-fn configured(io: Io, site: &TestSite, top: &str, host: &str) -> TestServer {
-    let file = site.outside("vermeil.toml");
-    let text = format!(
-        "io = \"{}\"\nlog = \"off\"\n{top}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[timeouts]\nleave = \"1h\"\n\
-         [[host]]\nroot = \"site\"\n{host}",
-        io.name()
-    );
-    fs::write(&file, text.replace("\"site\"", &format!("{:?}", site.root()))).unwrap();
-    TestServer::of_file(&file)
+/// A route that tells whether the server is ready.
+const READY_ROUTE: &str = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
+
+/// A server with keys at the top of its configuration, and with routes of its host. The server
+/// drains until a second signal.
+fn configured(io: Io, site: &TestSite, top: &str, routes: &str) -> TestServer {
+    let text = format!("{top}\n[timeouts]\nleave = \"1h\"\n[[host]]\nroot = \"site\"\n{routes}");
+    TestServer::configured(io, site, &text)
 }
 
 /// The address at which a server answers agent checks.
@@ -40,49 +38,49 @@ fn agent_of(server: &TestServer) -> SocketAddr {
         let (_, rest) = said.split_once("agent checks: ")?;
         Some(rest.split_once('\n')?.0.parse().unwrap())
     };
-    until("the server says where the agent is", addr)
+    until("the server logs the agent's address", addr)
 }
 
-/// Sends the first signal, and waits until the signal has arrived, because two signals at once
-/// would count as one.
-fn leave(server: &TestServer) {
+/// Begins the drain of a server. Waits until the server has noticed, because two signals at once
+/// count as one, and the second signal ends the server.
+fn begin_drain(server: &TestServer) {
     server.signal(Signal::TERM);
     server.says("no longer ready");
 }
 
-fn asked(agent: SocketAddr) -> String {
+/// The answer to an agent check.
+fn agent_check(agent: SocketAddr) -> String {
     let mut line = String::new();
     TcpStream::connect(agent).unwrap().read_to_string(&mut line).unwrap();
     line
 }
 
-/// The weight that the server asks for.
+/// The weight in the answer to an agent check, in per cent.
 #[track_caller]
 fn weight(agent: SocketAddr) -> u32 {
-    let line = asked(agent);
+    let line = agent_check(agent);
     let weight = line.strip_prefix("ready up ").and_then(|rest| rest.strip_suffix("%\n"));
     weight.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap()
 }
 
-fn readiness_ends_before_the_server_does(io: Io) {
+fn readiness_ends_before_server(io: Io) {
     let site = TestSite::new();
-    let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
-    let server = configured(io, &site, "agent = \"127.0.0.1:0\"", route);
+    let server = configured(io, &site, "agent = \"127.0.0.1:0\"", READY_ROUTE);
     let agent = agent_of(&server);
     assert!((1..=100).contains(&weight(agent)));
     let ready = server.get("/ready");
     assert_eq!((ready.status, ready.text(), ready.field("cache-control")), (200, "ready\n", "no-store"));
-    leave(&server);
-    until("it is no longer ready", || (server.get("/ready").status == 503).then_some(()));
-    assert_eq!(asked(agent), "drain\n");
-    assert_eq!(server.get("/").status, 200, "it serves as before");
+    begin_drain(&server);
+    until("the route answers 503", || (server.get("/ready").status == 503).then_some(()));
+    assert_eq!(agent_check(agent), "drain\n");
+    assert_eq!(server.get("/").status, 200, "a draining server serves");
     // The second signal ends the server.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());
 }
 
-/// Regression: the agent's socket took half of the connections of another listener at that port, or
-/// of its own server.
+/// Regression: the agent shared its port. So the kernel gave the agent half of the connections of
+/// another listener at that port, or of its own server.
 fn agent_port_is_exclusive(io: Io) {
     let site = TestSite::new();
     let taken = TestServer::start(io, &site, &[]);
@@ -106,51 +104,51 @@ fn one_agent_answers_for_all_instances(io: Io) {
     let site = TestSite::new();
     let control = site.outside("control");
     let top = format!("agent = \"127.0.0.1:0\"\ninstances = 2\nbalance = \"hash\"\ncontrol = {control:?}");
-    let route = "[[host.route]]\nprefix = \"/ready\"\naction = \"ready\"\n";
-    let server = configured(io, &site, &top, route);
+    let server = configured(io, &site, &top, READY_ROUTE);
     let agent = agent_of(&server);
     assert_eq!(server.stderr().matches("agent checks: ").count(), 1, "{}", server.stderr());
     assert!(weight(agent) > 0);
     let output = vermeil(&["status", "--json", "--control", control.to_str().unwrap()]).output().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let pid = Pid::from_raw(status["instances"][0]["pid"].as_i64().unwrap() as i32).unwrap();
-    // A silent instance counts as heavily overloaded: 5 of 100, so (5 + 100) / 2 are left.
+    // A silent instance counts as heavily overloaded, with a weight of 5. The server's weight is
+    // the mean of the instances: (5 + 100) / 2.
     kill_process(pid, Signal::STOP).unwrap();
-    until("half of the server is missing", || (weight(agent) <= 53).then_some(()));
+    until("the silent instance lowers the weight", || (weight(agent) <= 53).then_some(()));
     kill_process(pid, Signal::CONT).unwrap();
-    until("it is there again", || (weight(agent) > 53).then_some(()));
+    until("the instance raises the weight again", || (weight(agent) > 53).then_some(()));
     server.signal(Signal::TERM);
-    until("both instances have noticed, and the supervisor", || {
+    until("both instances and the supervisor have noticed the signal", || {
         (server.stderr().matches("no longer ready").count() == 3).then_some(())
     });
-    assert_eq!(asked(agent), "drain\n");
-    assert_eq!(server.get("/").status, 200, "it serves as before");
+    assert_eq!(agent_check(agent), "drain\n");
+    assert_eq!(server.get("/").status, 200, "a draining server serves");
     assert_eq!(server.get("/ready").status, 503);
     // The second signal ends the server.
     server.stops_clean();
     assert!(TcpStream::connect(agent).is_err());
 }
 
-fn answers_report_the_load(io: Io) {
+fn answers_carry_load_report(io: Io) {
     let site = TestSite::new();
     let server = configured(io, &site, "load_report = \"text\"", "");
     let mut client = server.client();
-    let report = until("a report is made", || {
+    let report = until("an answer carries a report", || {
         let response = client.get("/none");
         response.get("endpoint-load-metrics").map(str::to_owned)
     });
-    let metrics = report.strip_prefix("TEXT ").expect("a form of ORCA");
+    let metrics = report.strip_prefix("TEXT ").expect("the text form of ORCA");
     let names: Vec<&str> = metrics.split(',').map(|metric| metric.split('=').next().unwrap()).collect();
     assert_eq!(names, ["cpu_utilization", "application_utilization", "rps_fractional"]);
     assert!(metrics.split(',').all(|metric| metric.split_once('=').unwrap().1.parse::<f64>().is_ok()));
-    assert!(client.get("/").get("endpoint-load-metrics").is_some(), "files too");
+    assert!(client.get("/").get("endpoint-load-metrics").is_some(), "an answer from a file");
     drop(client);
-    leave(&server);
+    begin_drain(&server);
     server.stops_clean();
 }
 
-/// The options that `deploy/kubernetes/web.yaml` gives to its servers; `deploy/check` checks the
-/// manifest itself.
+/// Serves the configuration in `deploy/kubernetes/web.yaml`. `deploy/check` checks the manifest
+/// itself.
 fn manifest_server_becomes_ready(io: Io) {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/web.yaml");
     let manifest = fs::read_to_string(manifest).unwrap();
@@ -171,10 +169,12 @@ fn manifest_server_becomes_ready(io: Io) {
     server.says("control: off\n");
     server.stops_clean();
     server.says("no longer ready; draining in 0.1 s\n");
-    until("it has logged", || server.stdout().contains("\"GET / HTTP/1.1\" 200").then_some(()));
+    until("the access log has the request", || {
+        server.stdout().contains("\"GET / HTTP/1.1\" 200").then_some(())
+    });
 }
 
-fn the_status_is_a_page(io: Io) {
+fn status_route_serves_text_and_json(io: Io) {
     let site = TestSite::new();
     let route = "[[host.route]]\nprefix = \"/status\"\naction = \"status\"\n";
     let server = configured(io, &site, "", route);
@@ -193,7 +193,7 @@ fn the_status_is_a_page(io: Io) {
     client.ask("POST", "/status", &["Content-Length: 0"]);
     assert_eq!(client.read(ExpectedContent::Follows).status, 405);
     drop(client);
-    leave(&server);
+    begin_drain(&server);
     server.stops_clean();
 }
 
@@ -206,8 +206,8 @@ struct Haproxy {
 
 impl Haproxy {
     fn start(program: &Path, folder: &TestSite, servers: &[&TestServer]) -> Self {
-        // No other process takes a port that was just given back, because the kernel cycles through
-        // the ports.
+        // Another process seldom takes a port that was just closed, because the kernel chooses free
+        // ports at random.
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stats = folder.outside("haproxy.sock");
         let mut text = format!(
@@ -237,20 +237,21 @@ impl Haproxy {
         Self { process, stats, addr }
     }
 
-    /// One column of HAProxy's statistics of a server.
+    /// The value of a column in HAProxy's statistics of a server.
     fn column(&self, server: &str, name: &str) -> String {
         let mut socket = UnixStream::connect(&self.stats).unwrap();
         socket.write_all(b"show stat\n").unwrap();
         let mut text = String::new();
         socket.read_to_string(&mut text).unwrap();
         let mut lines = text.lines();
-        let place = |line: &str, name: &str| line.split(',').position(|field| field == name);
-        let at = place(lines.next().unwrap().trim_start_matches("# "), name).unwrap();
-        let line = lines.find(|line| line.split(',').nth(1) == Some(server)).unwrap();
-        line.split(',').nth(at).unwrap().to_owned()
+        let head = lines.next().unwrap().trim_start_matches("# ");
+        let index = head.split(',').position(|column| column == name).unwrap();
+        let row = lines.find(|row| row.split(',').nth(1) == Some(server)).unwrap();
+        row.split(',').nth(index).unwrap().to_owned()
     }
 
-    fn get(&self) -> String {
+    /// The name of the server that answers the next request.
+    fn answering_server(&self) -> String {
         let response = TestClient::connect(self.addr).get("/name");
         assert_eq!(response.status, 200, "{}", self.process.stderr());
         response.text().to_owned()
@@ -271,19 +272,17 @@ fn haproxy_weighs_and_drains_servers() {
         TestServer::start(Io::Epoll, &sites[number], &args)
     });
     let haproxy = Haproxy::start(&program, &sites[0], &[&servers[0], &servers[1]]);
-    until("both agents have been heard", || {
+    until("HAProxy has an answer of both agents", || {
         ["s0", "s1"].iter().all(|server| haproxy.column(server, "agent_status") == "L7OK").then_some(())
     });
     let weight: u32 = haproxy.column("s0", "weight").parse().unwrap();
     assert!((1..=100).contains(&weight), "{weight}");
-    let both: Vec<String> = (0..10).map(|_| haproxy.get()).collect();
-    assert!(both.contains(&"0".to_owned()) && both.contains(&"1".to_owned()), "{both:?}");
-    leave(&servers[0]);
-    until("HAProxy sends it nobody any more", || {
-        haproxy.column("s0", "status").starts_with("DRAIN").then_some(())
-    });
-    assert!((0..10).all(|_| haproxy.get() == "1"));
-    // The second signal cuts the connections that HAProxy keeps open.
+    let answering: Vec<String> = (0..10).map(|_| haproxy.answering_server()).collect();
+    assert!(["0", "1"].iter().all(|name| answering.iter().any(|by| by == name)), "{answering:?}");
+    begin_drain(&servers[0]);
+    until("HAProxy drains the server", || haproxy.column("s0", "status").starts_with("DRAIN").then_some(()));
+    assert!((0..10).all(|_| haproxy.answering_server() == "1"));
+    // The second signal closes the connections that HAProxy keeps open.
     assert!(servers[0].stop().is_some());
-    assert!((0..10).all(|_| haproxy.get() == "1"));
+    assert!((0..10).all(|_| haproxy.answering_server() == "1"));
 }
