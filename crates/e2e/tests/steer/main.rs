@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
 fn apply_and_undo_are_exact() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
-    let plan = namespace.says(&["--nic", "steer0", "--cores", "1"]);
+    let plan = namespace.steered(&["--nic", "steer0", "--cores", "1"]);
     assert!(
         plan.contains("steer0 (veth): made by software") && plan.contains("steer0 rx-0 rps_cpus: none -> 0"),
         "{plan}"
@@ -35,7 +35,7 @@ fn apply_and_undo_are_exact() {
     assert!(plan.contains("\n  polling: napi_defer_hard_irqs 0, gro_flush_timeout 0 ns"), "{plan}");
     assert_eq!(namespace.settings(), before, "a plan changes nothing");
 
-    let applied = namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);
+    let applied = namespace.steered(&["apply", "--nic", "steer0", "--cores", "1"]);
     assert!(applied.contains("steer0 tx-0 xps_cpus: none -> 0"), "{applied}");
     assert!(
         namespace.settings().contains("rx-0/rps_cpus:1") || namespace.settings().contains("rx-0/rps_cpus:0")
@@ -49,11 +49,11 @@ fn apply_and_undo_are_exact() {
         text(&again.stderr)
     );
 
-    let verified = namespace.says(&["verify", "--time", "10ms"]);
+    let verified = namespace.steered(&["verify", "--time", "10ms"]);
     assert!(verified.starts_with("reads on the cpu of their packets: "), "{verified}");
     assert!(verified.contains("\nwake-ups of readers by the cpu of the reader: "), "{verified}");
 
-    assert!(namespace.says(&["undo"]).starts_with("restored: "));
+    assert!(namespace.steered(&["undo"]).starts_with("restored: "));
     assert_eq!(namespace.settings(), before);
     let nothing = namespace.steer(&["undo"]);
     assert!(text(&nothing.stderr).contains("no plan is in force"), "{}", text(&nothing.stderr));
@@ -63,14 +63,14 @@ fn apply_and_undo_are_exact() {
 fn unconfirmed_change_is_undone() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
-    let said = namespace.says(&["apply", "--nic", "steer0", "--cores", "1", "--confirm", "100ms"]);
+    let said = namespace.steered(&["apply", "--nic", "steer0", "--cores", "1", "--confirm", "100ms"]);
     assert!(said.contains("taken back in 100ms unless you say `vermeil steer confirm`"), "{said}");
     namespace.wait_until("the guard brings back what was", || namespace.settings() == before);
 
-    namespace.says(&["apply", "--nic", "steer0", "--cores", "1", "--confirm", "1h"]);
-    assert_eq!(namespace.says(&["confirm"]), "kept until undone\n");
+    namespace.steered(&["apply", "--nic", "steer0", "--cores", "1", "--confirm", "1h"]);
+    assert_eq!(namespace.steered(&["confirm"]), "kept until undone\n");
     assert_ne!(namespace.settings(), before);
-    namespace.says(&["undo"]);
+    namespace.steered(&["undo"]);
     assert_eq!(namespace.settings(), before);
 }
 
@@ -78,12 +78,12 @@ fn unconfirmed_change_is_undone() {
 fn next_command_finishes_killed_one() {
     let Some(namespace) = Namespace::new() else { return };
     let before = namespace.settings();
-    namespace.says(&["apply", "--nic", "steer0", "--cores", "1"]);
+    namespace.steered(&["apply", "--nic", "steer0", "--cores", "1"]);
     // The state after a command was killed between two changes.
     let state = only_file(namespace.state());
     let text = fs::read_to_string(&state).unwrap();
     fs::write(&state, text.replace("\"phase\": \"applied\"", "\"phase\": \"applying\"")).unwrap();
-    let said = namespace.says(&["plan", "--nic", "steer0", "--cores", "1"]);
+    let said = namespace.steered(&["plan", "--nic", "steer0", "--cores", "1"]);
     assert!(said.contains("an earlier command was interrupted; the former settings are restored"), "{said}");
     assert_eq!(namespace.settings(), before);
 }

@@ -42,7 +42,7 @@ fn flows_are_handled_on_the_chosen_cpu_until_the_process_is_gone() {
         assert!(classifier.ready.contains("steer0 (veth): XDP, generic"), "{}", classifier.ready);
         assert!(namespace.has_program());
         let mut load = namespace.load(&url, &["-d", "30s"]).stderr(Stdio::null()).spawn().expect("it runs");
-        let verified = namespace.says(&["verify", "--port", &port, "--time", "500ms", "--json"]);
+        let verified = namespace.steered(&["verify", "--port", &port, "--time", "500ms", "--json"]);
         kill_process(Pid::from_child(&load), Signal::KILL).expect("it runs");
         load.wait().expect("ours");
         let verified: serde_json::Value = serde_json::from_str(&verified).expect("JSON");
@@ -192,7 +192,7 @@ fn comparison_restores_settings() {
     assert!(packets > 0, "{compared}");
     assert_eq!(namespace.settings(), before);
     assert!(!namespace.has_program());
-    namespace.says(&["plan", "--nic", "steer0"]);
+    namespace.steered(&["plan", "--nic", "steer0"]);
 }
 
 #[test]
