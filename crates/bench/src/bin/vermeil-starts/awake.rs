@@ -1,21 +1,21 @@
-//! Keeps idle cpus from halting: an idle cpu polls instead.
+//! Keeps the cpus from halting: an idle cpu polls instead.
 //!
-//! The host takes a halted cpu of a virtual machine away, and a wake-up waits until the host
-//! returns the cpu. A loop that starts programs without help needs one wake-up per start; a caller,
-//! its spawner and the program take turns and need more. A server under load has no halted cpu. The
-//! bench therefore compares the ways both with and without halting. The polling time of a cpu is
-//! charged to no process.
+//! A host takes a halted cpu away from its virtual machine. A wake-up then waits until the host
+//! gives the cpu back. The ways of starting differ in the number of such wake-ups: a direct start
+//! needs one, and a start through a spawner needs more. A server under load has no halted cpu.
+//! Therefore the bench compares the ways both with and without halting. The kernel charges the
+//! polling to no process.
 
 use std::{
     fs::File,
     io::{self, Write as _},
 };
 
-/// A number written here sets the maximum wake-up latency of the cpus in microseconds while the
-/// file is open (pm_qos).
+/// The number written here bounds the wake-up latency of all cpus, in microseconds, while the file
+/// is open (Linux, "PM Quality of Service"). Zero forbids halting.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Keeps cpus awake until the file is closed.
+/// Keeps the cpus awake until the file is dropped.
 ///
 /// # Errors
 /// This user has no right to the file, or the kernel has no such file.
