@@ -1,92 +1,70 @@
 //! The floor with epoll: a receive and a send per request, plus a share of a wait.
 //!
-//! One thread, edge-triggered: each connection is registered once, for both directions. One receive
-//! per event is enough, because the next request comes only after the response. The response's
-//! bytes are in `response.rs`.
+//! Each connection is registered once, for both directions (`readiness.rs`). One receive per event
+//! is enough, because the next request comes only after the response. The response's bytes are in
+//! `response.rs`.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::net::{RecvFlags, recv};
 
+use crate::readiness::{self, EpollSet, ReadinessFloor};
 use crate::response::{RepeatedResponse, SendProgress};
 
-/// Events per wait: more than the connections of any run (64), so one wait returns all ready
-/// connections.
-const EVENTS_PER_WAIT_MAX: usize = 512;
 /// Bytes per receive: well above wrk's requests (under 200 bytes).
 const RECEIVE_BYTES: usize = 4096;
-/// The event data of the listener; connections carry their descriptor's number, which is never
-/// this.
-const LISTENER: u64 = u64::MAX;
 
 struct EpollConnection {
     socket: OwnedFd,
+    /// Bytes of the current response that the kernel has taken.
     sent: u64,
+    /// Whether the rest of the response waits for room.
     blocked: bool,
 }
 
 struct EpollFloor<'a> {
-    epoll: OwnedFd,
+    epoll: EpollSet,
     response: &'a RepeatedResponse,
+    /// Indexed by slot.
     connections: Vec<Option<EpollConnection>>,
 }
 
 /// Serves until the process is killed.
 pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut floor = EpollFloor { epoll, response, connections: Vec::new() };
-    let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT_MAX);
-    loop {
-        events.clear();
-        match epoll::wait(&floor.epoll, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for event in &events {
-            match event.data.u64() {
-                LISTENER => floor.accept_all(listener)?,
-                fd => floor.on_ready(fd as usize),
-            }
-        }
-    }
+    let mut floor = EpollFloor { epoll: EpollSet::new()?, response, connections: Vec::new() };
+    readiness::run(listener, &mut floor)
 }
 
-impl EpollFloor<'_> {
-    fn accept_all(&mut self, listener: &TcpListener) -> io::Result<()> {
-        loop {
-            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => {
-                    let edges = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-                    let slot = socket.as_raw_fd() as usize;
-                    epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), edges)?;
-                    if self.connections.len() <= slot {
-                        self.connections.resize_with(slot + 1, || None);
-                    }
-                    self.connections[slot] = Some(EpollConnection { socket, sent: 0, blocked: false });
-                }
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+impl ReadinessFloor for EpollFloor<'_> {
+    fn epoll(&self) -> &EpollSet {
+        &self.epoll
     }
 
-    fn on_ready(&mut self, slot: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
-        if !matches!(answer(connection, self.response), Ok(Alive::Yes)) {
+    fn on_accept(&mut self, socket: OwnedFd) -> io::Result<()> {
+        let slot = self.epoll.watch(&socket, EventFlags::IN | EventFlags::OUT)?;
+        if self.connections.len() <= slot {
+            self.connections.resize_with(slot + 1, || None);
+        }
+        self.connections[slot] = Some(EpollConnection { socket, sent: 0, blocked: false });
+        Ok(())
+    }
+
+    fn on_ready(&mut self, slot: usize) -> io::Result<()> {
+        if let Some(Some(connection)) = self.connections.get_mut(slot)
+            && !matches!(answer(connection, self.response), Ok(Alive::Yes))
+        {
             self.connections[slot] = None;
         }
+        Ok(())
     }
 }
 
-/// Whether a connection has a next request to come.
+/// Whether the client may send another request.
 enum Alive {
     Yes,
     No,

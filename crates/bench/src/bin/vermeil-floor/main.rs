@@ -1,15 +1,16 @@
 //! The floor: the least work of a server for one HTTP exchange. The remaining cost is the kernel's
 //! TCP.
 //!
-//! The floor takes every receive for exactly one request, does not look at the bytes, and answers
-//! with one fixed response of the configured size. It is one pinned thread with no other path, no
-//! time-outs and no limits. It must never face anything but a load generator that neither pipelines
-//! nor splits requests. The harness checks the status and the byte count of the answers before
-//! every run, as for the real servers.
+//! The floor answers each receive with one fixed response of the configured size, and ignores the
+//! received bytes. The floor is one pinned thread without timeouts and limits. Its only client must
+//! be a load generator that neither pipelines nor splits requests, because each receive then is one
+//! request. The harness checks the status and the byte count of the answers before every run, as
+//! for the real servers.
 
 mod epoll;
 mod once;
 mod php;
+mod readiness;
 mod response;
 mod uring;
 
@@ -91,32 +92,48 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &FloorArgs) -> io::Result<()> {
-    let head = if args.head_apart { HeadWait::Apart } else { HeadWait::Joined };
-    let file = args.file.as_deref().map(|path| (path, head));
-    let php = FloorPhp {
-        socket: args.socket.clone().unwrap_or_default(),
-        script: args.script.clone().unwrap_or_default(),
-        children: args.children,
-    };
-    let body = match args.io {
-        FloorIo::Php => php.body_bytes()?,
-        FloorIo::Epoll | FloorIo::Uring | FloorIo::Once => args.body,
-    };
-    // A client that expects a kept connection counts its end as an error.
-    let fields = if args.io == FloorIo::Once { "Connection: close\r\n" } else { "" };
-    let response = RepeatedResponse::new(args.status, fields, args.head, body, file)?;
+    let php = args.php();
+    let body = php.as_ref().map_or(Ok(args.body), FloorPhp::body_bytes)?;
+    let response = args.response(body)?;
     let mut cpus = CpuSet::new();
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;
-    let listener = TcpListener::bind(args.listen)?;
-    rustix::net::listen(&listener, args.queue.into())?;
-    // Accepted sockets inherit the option, because the tail of a response must not wait for an
-    // acknowledgement (Nagle).
-    set_tcp_nodelay(&listener, true)?;
+    let listener = args.listener()?;
     match args.io {
         FloorIo::Epoll => epoll::run(&listener, &response),
         FloorIo::Uring => uring::run(&listener, &response),
         FloorIo::Once => once::run(&listener, &response),
-        FloorIo::Php => php::run(&listener, &response, &php),
+        FloorIo::Php => php::run(&listener, &response, &php.expect("made for --io php")),
+    }
+}
+
+impl FloorArgs {
+    /// PHP, with `--io php`.
+    fn php(&self) -> Option<FloorPhp> {
+        let required = |path: &Option<PathBuf>| path.clone().expect("required with --io php");
+        (self.io == FloorIo::Php).then(|| FloorPhp {
+            socket: required(&self.socket),
+            script: required(&self.script),
+            children: self.children,
+        })
+    }
+
+    /// The response with a body of `body` bytes.
+    fn response(&self, body: u64) -> io::Result<RepeatedResponse> {
+        let head = if self.head_apart { HeadWait::Apart } else { HeadWait::Joined };
+        let file = self.file.as_deref().map(|path| (path, head));
+        // A client counts an unannounced end of the connection as an error.
+        let fields = if self.io == FloorIo::Once { "Connection: close\r\n" } else { "" };
+        RepeatedResponse::new(self.status, fields, self.head, body, file)
+    }
+
+    fn listener(&self) -> io::Result<TcpListener> {
+        let listener = TcpListener::bind(self.listen)?;
+        // A second listen changes the length of the queue.
+        rustix::net::listen(&listener, self.queue.into())?;
+        // The tail of a response must not wait for an acknowledgement (Nagle). Accepted sockets
+        // inherit the option from the listener.
+        set_tcp_nodelay(&listener, true)?;
+        Ok(listener)
     }
 }

@@ -1,8 +1,8 @@
 //! The floor of passing requests to PHP: every received request goes to one script over a
 //! persistent connection, and the client gets a fixed answer when PHP has ended its answer.
 //!
-//! One thread, edge-triggered epoll: each request costs a receive and a send on either side, and a
-//! share of the waits. PHP gets the request that a server would send, built once; of PHP's answer
+//! Each request costs a receive and a send on either side, and a share of the waits
+//! (`readiness.rs`). PHP gets the request that a server would send, built once; of PHP's answer
 //! only the end is looked at. The number of connections to PHP equals the number of PHP's children,
 //! and further requests wait for the first free connection. The response's bytes are in
 //! `response.rs`.
@@ -10,25 +10,21 @@
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use vermeil_fastcgi::request::{self, Params, RequestPersistence};
 use vermeil_fastcgi::{RequestId, ResponseEvent as Of, ResponseStep};
 
+use crate::readiness::{self, EpollSet, ReadinessFloor};
 use crate::response::{RepeatedResponse, SendProgress};
 
-/// Events taken per wait: more than the connections of any run.
-const EVENTS_PER_WAIT_MAX: usize = 512;
 /// Bytes per receive: more than a script of the bench writes at once.
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// The event data of the listener; connections carry their descriptor's number, which is never
-/// this.
-const LISTENER: u64 = u64::MAX;
 /// The size of the record that ends an answer (FastCGI §5.5), and the first bytes of that record.
 const END_BYTES: usize = 16;
 const END_BEGINS: [u8; 2] = [1, 3];
@@ -94,9 +90,9 @@ enum PhpPeer {
 }
 
 struct PhpFloor<'a> {
-    epoll: OwnedFd,
+    epoll: EpollSet,
     response: &'a RepeatedResponse,
-    /// Indexed by descriptor.
+    /// Indexed by slot.
     peers: Vec<Option<PhpPeer>>,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -106,11 +102,8 @@ struct PhpFloor<'a> {
 
 /// Serves until the process is killed.
 pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse, php: &FloorPhp) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     let mut floor = PhpFloor {
-        epoll,
+        epoll: EpollSet::new()?,
         response,
         peers: Vec::new(),
         request: request_for(&php.script),
@@ -121,23 +114,10 @@ pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse, php: &Flo
     for _ in 0..php.children {
         let stream = UnixStream::connect(&php.socket)?;
         stream.set_nonblocking(true)?;
-        let slot = floor.watch(stream.into(), |socket| PhpPeer::Php { socket, client: None })?;
+        let slot = floor.watch(PhpPeer::Php { socket: stream.into(), client: None })?;
         floor.free.push(slot);
     }
-    let mut events: Vec<Event> = Vec::with_capacity(EVENTS_PER_WAIT_MAX);
-    loop {
-        events.clear();
-        match epoll::wait(&floor.epoll, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for event in &events {
-            match event.data.u64() {
-                LISTENER => floor.accept_all(listener)?,
-                slot => floor.on_ready(slot as usize)?,
-            }
-        }
-    }
+    readiness::run(listener, &mut floor)
 }
 
 /// The bytes that a server would send for `script`, in a request of this bench's load.
@@ -175,39 +155,14 @@ fn request_for(script: &Path) -> Vec<u8> {
     bytes
 }
 
-impl PhpFloor<'_> {
-    fn watch(&mut self, socket: OwnedFd, peer: impl FnOnce(OwnedFd) -> PhpPeer) -> io::Result<usize> {
-        let slot = socket.as_raw_fd() as usize;
-        // PHP's socket is not watched for room, because otherwise each request that PHP reads would
-        // cause an event.
-        let mut edges = EventFlags::IN | EventFlags::ET;
-        let peer = peer(socket);
-        let socket = match &peer {
-            PhpPeer::Client { socket, .. } => {
-                edges |= EventFlags::OUT;
-                socket
-            }
-            PhpPeer::Php { socket, .. } => socket,
-        };
-        epoll::add(&self.epoll, socket, EventData::new_u64(slot as u64), edges)?;
-        if self.peers.len() <= slot {
-            self.peers.resize_with(slot + 1, || None);
-        }
-        self.peers[slot] = Some(peer);
-        Ok(slot)
+impl ReadinessFloor for PhpFloor<'_> {
+    fn epoll(&self) -> &EpollSet {
+        &self.epoll
     }
 
-    fn accept_all(&mut self, listener: &TcpListener) -> io::Result<()> {
-        loop {
-            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => {
-                    self.watch(socket, |socket| PhpPeer::Client { socket, sent: 0, blocked: false })?;
-                }
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    fn on_accept(&mut self, socket: OwnedFd) -> io::Result<()> {
+        self.watch(PhpPeer::Client { socket, sent: 0, blocked: false })?;
+        Ok(())
     }
 
     fn on_ready(&mut self, slot: usize) -> io::Result<()> {
@@ -249,6 +204,22 @@ impl PhpFloor<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+impl PhpFloor<'_> {
+    fn watch(&mut self, peer: PhpPeer) -> io::Result<usize> {
+        // PHP's socket is not watched for room, because otherwise each request that PHP reads would
+        // cause an event.
+        let slot = match &peer {
+            PhpPeer::Client { socket, .. } => self.epoll.watch(socket, EventFlags::IN | EventFlags::OUT)?,
+            PhpPeer::Php { socket, .. } => self.epoll.watch(socket, EventFlags::IN)?,
+        };
+        if self.peers.len() <= slot {
+            self.peers.resize_with(slot + 1, || None);
+        }
+        self.peers[slot] = Some(peer);
+        Ok(slot)
     }
 
     /// Passes waiting requests to PHP while children are free.
