@@ -159,8 +159,12 @@ impl LogWriter {
         while at < text.len() && !self.gave_up {
             match self.sink.write(&text[at..], LOOK_AROUND) {
                 SinkProgress::Wrote(bytes) => {
+                    let written = &text[at..at + bytes];
                     at += bytes;
-                    self.end_trouble();
+                    // On a full disk, the last page often takes the start of a line.
+                    if written.contains(&b'\n') {
+                        self.end_trouble();
+                    }
                     continue;
                 }
                 SinkProgress::Stuck => {}

@@ -7,6 +7,7 @@ use crate::{
     target::LogTargetError,
 };
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::IpAddr;
@@ -345,6 +346,46 @@ fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
     drop(core);
     assert_eq!(log.close().dropped, 0);
     assert_eq!(targets(&world.read("log")), ["kept"]);
+}
+
+/// Regression: the last page of a full disk takes a part of a line. The log thread took each such
+/// write for the end of the trouble.
+#[test]
+fn part_of_line_does_not_end_trouble() {
+    const IN_CHILD: &str = "VERMEIL_TEST_FILE_BOUND";
+    if std::env::var_os(IN_CHILD).is_none() {
+        // The bound on the length of files counts for a whole process, which its signal ends.
+        let name = "access_log::tests::part_of_line_does_not_end_trouble";
+        let mut child = std::process::Command::new("sh");
+        child.args(["-c", "trap '' XFSZ; exec \"$0\" --exact \"$1\" --nocapture"]).env(IN_CHILD, "1");
+        let ended = child.arg(std::env::current_exe().unwrap()).arg(name).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        return;
+    }
+    let world = LogWorld::new();
+    let log = world.start(&world.path("log"));
+    let mut core = log.core();
+    record(&mut core, "first");
+    flush(&mut core);
+    until("the first line is written", || log.counts().written == 1);
+    let before = rustix::process::getrlimit(Resource::Fsize);
+    let full = Rlimit { current: Some(world.read("log").len() as u64 + 10), ..before };
+    setrlimit(Resource::Fsize, full).unwrap();
+    record(&mut core, "kept");
+    flush(&mut core);
+    let changed = || fs::metadata(world.path("log")).map(|about| (about.ctime(), about.ctime_nsec())).unwrap();
+    until("the full disk is said", || world.said("cannot write") == 1);
+    for _ in 0..3 {
+        let last = changed();
+        until("a further part is written and taken back", || changed() != last);
+    }
+    assert_eq!(world.notices.count(NoticeKind::LogTrouble), 1, "{:?}", world.notices.lines());
+    setrlimit(Resource::Fsize, before).unwrap();
+    until("the line is written", || log.counts().written == 2);
+    assert_eq!(world.notices.count(NoticeKind::LogTrouble), 2);
+    drop(core);
+    assert_eq!(log.close().dropped, 0);
+    assert_eq!(targets(&world.read("log")), ["first", "kept"]);
 }
 
 #[test]
