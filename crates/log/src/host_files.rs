@@ -36,6 +36,8 @@ pub(super) struct HostFiles {
     /// The number of the present batch.
     batch: u64,
     counts: LineCounts,
+    /// The file that lost lines last.
+    last_failed: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,7 @@ struct HostFile {
 impl HostFiles {
     pub(super) fn new(folder: LogFolder, open_max: usize, retry: Duration) -> Self {
         let (files, counts) = (HashMap::new(), LineCounts::default());
-        Self { folder, open_max: open_max.max(1), retry, files, batch: 0, counts }
+        Self { folder, open_max: open_max.max(1), retry, files, batch: 0, counts, last_failed: None }
     }
 
     /// The buffer for a line of the file at `path`. The caller adds exactly one line.
@@ -73,6 +75,9 @@ impl HostFiles {
     pub(super) fn write(&mut self, notices: &Notices) -> LineCounts {
         for file in self.files.values_mut().filter(|file| file.lines > 0) {
             file.write(self.retry, notices, &mut self.counts);
+            if file.failed.is_some() {
+                self.last_failed = Some(file.file.path.clone());
+            }
         }
         self.batch += 1;
         std::mem::take(&mut self.counts)
@@ -89,7 +94,13 @@ impl HostFiles {
         let unused = self.files.iter().min_by_key(|(_, file)| file.used_in).map(|(path, _)| path.clone());
         if let Some(mut file) = unused.and_then(|path| self.files.remove(&path)) {
             file.write(self.retry, notices, &mut self.counts);
+            self.last_failed = file.failed.map(|_| file.file.path).or(self.last_failed.take());
         }
+    }
+
+    /// The path of the file that lost lines last.
+    pub(super) fn last_failed(&self) -> Option<&Path> {
+        self.last_failed.as_deref()
     }
 }
 

@@ -34,6 +34,28 @@ const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
 struct HostLogs {
     files: HostFiles,
     lines: Formatter,
+    /// Records that files of hosts lost. The shared count includes these records.
+    dropped: u64,
+    said: DroppedSaid,
+}
+
+/// The last report of dropped records.
+#[derive(Debug, Default)]
+struct DroppedSaid {
+    count: u64,
+    at: Option<Instant>,
+}
+
+impl DroppedSaid {
+    /// Whether `count` has grown and the last report is older than `every`. If so, the caller makes
+    /// the next report.
+    fn is_due(&mut self, count: u64, every: Duration) -> bool {
+        let is_due = count != self.count && self.at.is_none_or(|at| at.elapsed() >= every);
+        if is_due {
+            *self = Self { count, at: Some(Instant::now()) };
+        }
+        is_due
+    }
 }
 
 /// The log thread's state.
@@ -48,8 +70,7 @@ pub(super) struct LogWriter {
     hosts: HostLogs,
     /// Whether the last write failed. Trouble is reported once, and the end once.
     in_trouble: bool,
-    dropped_said: u64,
-    dropped_said_at: Option<Instant>,
+    dropped_said: DroppedSaid,
     /// End of waiting; set when the thread first sees the owner closing.
     patient_until: Option<Instant>,
     /// Set when the thread abandons a closing log. Further bytes would follow a torn line.
@@ -64,7 +85,8 @@ impl LogWriter {
         shared: Arc<LogShared>,
         notices: Arc<Notices>,
     ) -> Self {
-        let hosts = HostLogs { files: host_files, lines: Formatter::new(shared.format.of_hosts.clone()) };
+        let lines = Formatter::new(shared.format.of_hosts.clone());
+        let hosts = HostLogs { files: host_files, lines, dropped: 0, said: DroppedSaid::default() };
         Self {
             sink,
             inbox,
@@ -74,8 +96,7 @@ impl LogWriter {
             text: Vec::with_capacity(2 * BATCH_BYTES),
             hosts,
             in_trouble: false,
-            dropped_said: 0,
-            dropped_said_at: None,
+            dropped_said: DroppedSaid::default(),
             patient_until: None,
             gave_up: false,
         }
@@ -136,6 +157,7 @@ impl LogWriter {
 
         if of_hosts > 0 {
             let LineCounts { written, dropped } = self.hosts.files.write(&self.notices);
+            self.hosts.dropped += dropped;
             self.count(written, dropped);
         }
         let (written_bytes, flow) = self.write_text(&text);
@@ -252,17 +274,24 @@ impl LogWriter {
     }
 
     /// Reports the number of dropped records if the number grew and the last report is older than
-    /// `every`.
+    /// `every`. The files of hosts have a report of their own.
     fn say_dropped(&mut self, every: Duration) {
-        let dropped = self.shared.dropped.load(Ordering::Relaxed);
-        if dropped == self.dropped_said || self.dropped_said_at.is_some_and(|at| at.elapsed() < every) {
-            return;
+        let HostLogs { files, dropped: of_hosts, said, .. } = &mut self.hosts;
+        let dropped = self.shared.dropped.load(Ordering::Relaxed) - *of_hosts;
+        if self.dropped_said.is_due(dropped, every) {
+            let why = if self.in_trouble { "it cannot be written" } else { "it is not taken fast enough" };
+            let line = format_args!("{}: {dropped} records dropped so far, {why}", self.sink);
+            self.notices.say_unpaced(NoticeKind::LogDropped, line);
         }
-        self.dropped_said = dropped;
-        self.dropped_said_at = Some(Instant::now());
-        let why = if self.in_trouble { "it cannot be written" } else { "it is not taken fast enough" };
-        let line = format_args!("{}: {dropped} records dropped so far, {why}", self.sink);
-        self.notices.say_unpaced(NoticeKind::LogDropped, line);
+        if let Some(path) = files.last_failed()
+            && said.is_due(*of_hosts, every)
+        {
+            let path = path.display();
+            let line = format_args!(
+                "the access logs of hosts: {of_hosts} records dropped so far, the last of {path}, which cannot be written"
+            );
+            self.notices.say_unpaced(NoticeKind::LogDropped, line);
+        }
     }
 }
 

@@ -58,6 +58,10 @@ fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 fn record(core: &mut CoreLog, target: &str) {
+    record_to(core, target, None);
+}
+
+fn record_to(core: &mut CoreLog, target: &str, file: Option<&Path>) {
     core.record(
         &LogRecord {
             peer: LoggedClient { client: Client::from(IpAddr::from([127, 0, 0, 1])), default_port: 80 },
@@ -70,7 +74,7 @@ fn record(core: &mut CoreLog, target: &str) {
             user_agent: Some(b"test"),
             ..LogRecord::EMPTY
         },
-        None,
+        file,
     );
 }
 
@@ -346,6 +350,22 @@ fn a_disk_that_is_emptied_is_written_again_from_where_it_failed() {
     drop(core);
     assert_eq!(log.close().dropped, 0);
     assert_eq!(targets(&world.read("log")), ["kept"]);
+}
+
+/// Regression: the report of dropped records named the common log.
+#[test]
+fn dropped_line_of_host_names_its_file() {
+    let world = LogWorld::new();
+    let log = world.start(&world.path("common"));
+    let mut core = log.core();
+    let own = world.path("none/own");
+    record_to(&mut core, "lost", Some(&own));
+    record_to(&mut core, "kept", None);
+    drop(core);
+    assert_eq!(log.close(), LogCounts { written: 1, dropped: 1 });
+    let words = format!("1 records dropped so far, the last of {}, which cannot be written", own.display());
+    assert_eq!((world.said(&words), world.said("records dropped so far")), (1, 1));
+    assert_eq!(targets(&world.read("common")), ["kept"]);
 }
 
 /// Regression: the last page of a full disk takes a part of a line. The log thread took each such
