@@ -122,17 +122,20 @@ fn take_with_places(
         let RefusedText { problems, skips } = match resolved(path, &text, around) {
             Ok((options, keys)) => {
                 let places = ConfigPlaces::new(path, text.into_owned(), keys);
+                let left_out = left_out.iter().flat_map(ConfigError::lines).collect();
                 return Ok((ServeOptions { file, left_out, ..options }, places));
             }
             Err(unfit) => unfit,
         };
         let is_of_main = |problem: &Problem| text.source(problem.at.start).file.is_none();
-        if !skips || problems.iter().any(is_of_main) {
-            return Err(ConfigError::new(path, &text, problems));
+        let is_refused = !skips || problems.iter().any(is_of_main);
+        let places: Vec<usize> = problems.iter().map(|problem| problem.at.start).collect();
+        let unfit = ConfigError::new(path, &text, problems);
+        if is_refused {
+            return Err(unfit.after(left_out));
         }
         // Without the unfit files, the others are read as if these were not there.
-        let places: Vec<usize> = problems.iter().map(|problem| problem.at.start).collect();
-        left_out.extend(ConfigError::new(path, &text, problems).lines());
+        left_out.push(unfit);
         text = Cow::Owned(text.without(&places));
     }
 }

@@ -94,6 +94,14 @@ impl ConfigError {
         Self { file: file.to_owned(), located: problems.into_iter().map(locate).collect(), total }
     }
 
+    /// The same problems, behind those of included files that were left out before.
+    pub(super) fn after(self, left_out: Vec<Self>) -> Self {
+        let Self { file, located, total } = self;
+        let total = total + left_out.iter().map(Self::total).sum::<usize>();
+        let before = left_out.into_iter().flat_map(|error| error.located);
+        Self { file, located: before.chain(located).collect(), total }
+    }
+
     /// The problems without the excerpts, a line each.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let located = self.located.iter().map(|Located { file, place, key, what }| {

@@ -393,7 +393,8 @@ fn part_of_line_does_not_end_trouble() {
     setrlimit(Resource::Fsize, full).unwrap();
     record(&mut core, "kept");
     flush(&mut core);
-    let changed = || fs::metadata(world.path("log")).map(|about| (about.ctime(), about.ctime_nsec())).unwrap();
+    let changed =
+        || fs::metadata(world.path("log")).map(|about| (about.ctime(), about.ctime_nsec())).unwrap();
     until("the full disk is said", || world.said("cannot write") == 1);
     for _ in 0..3 {
         let last = changed();

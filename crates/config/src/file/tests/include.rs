@@ -132,3 +132,18 @@ fn unfit_files_are_left_out_if_operator_says_so() {
     let folder = SiteFiles::new(&format!("{main}rot = 1\n"), &sites);
     assert!(folder.load().is_err());
 }
+
+/// Regression: with the only file left out, the problem of the file was not reported.
+#[test]
+fn reason_of_left_out_file_is_reported_without_host() {
+    let main = "include = \"sites/*\"\nskip_unfit_includes = true\n";
+    let problems = SiteFiles::new(main, &[("a", "[[host]]\nrot = \"a\"\n")]).problems();
+    let expected = [
+        "sites/a:2:1: host.rot: there is no such key",
+        "v.toml:3:1: host: there is no host, and none in the files of include",
+    ];
+    for (problem, begin) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(begin), "{problems:?}");
+    }
+    assert_eq!(problems.len(), expected.len(), "{problems:?}");
+}
