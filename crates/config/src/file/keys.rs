@@ -128,8 +128,9 @@ table! {
         /// folder of the main file.
         include: OneOrMore<String> = OneOrMore(Vec::new()),
         /// Whether the server leaves out the hosts of an included file that has problems, and says
-        /// so at the start, at a reload and in `vermeil check`. Otherwise one problem refuses the
-        /// whole configuration.
+        /// so at the start, at a reload and in `vermeil check`. A missing folder is such a problem
+        /// for the default host, for a host with CGI programs, and in `send`; another host without
+        /// its folder answers 404. Otherwise one problem refuses the whole configuration.
         skip_unfit_includes: bool = false,
         /// The virtual hosts, at least one.
         host: Vec<At<HostTable>> = Vec::new(),

@@ -3,7 +3,8 @@
 //! Reading order: `keys` (the keys, with three tables in files of their own), [`load`] (from a file
 //! to the server's options), `resolve` (looks up names, refuses contradictions), `report` (errors
 //! with their places). `read`, `describe` and `tables` define kinds of values and tables; `split`
-//! handles very many hosts. Reading a file changes nothing and binds nothing, and reports all
+//! handles very many hosts, and `folders` looks for the folders of included hosts that a start
+//! needs. Reading a file changes nothing and binds nothing, and reports all
 //! problems of the file at once. Tested in `tests.rs`; [`reference_page`] makes
 //! `docs/configuration.md`.
 
@@ -13,6 +14,7 @@ mod compress;
 mod compress_tables;
 mod describe;
 mod environment;
+mod folders;
 mod host_cgi;
 mod host_php;
 mod host_php_table;
@@ -160,6 +162,12 @@ fn resolved(
     let (document, mut problems) = read(text, &mut |host| hosts.add(host));
     let skips = document.as_ref().is_some_and(|document| document.skip_unfit_includes);
     let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));
+    if let Some(Some((options, keys))) = &resolved
+        && skips
+        && problems.is_empty()
+    {
+        problems = folders::missing(&options.hosts, keys, text);
+    }
     match resolved {
         Some(Some(resolved)) if problems.is_empty() => Ok(resolved),
         _ => Err(RefusedText { problems, skips }),

@@ -38,7 +38,7 @@ pub(super) struct KeyPlaces {
 pub(super) struct HostPlaces {
     /// The start of the host.
     pub(super) at: usize,
-    root: Option<Range<usize>>,
+    pub(super) root: Option<Range<usize>>,
     certificate: Option<Range<usize>>,
     routes: Vec<RoutePlaces>,
 }

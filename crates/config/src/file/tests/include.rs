@@ -81,7 +81,10 @@ fn missing_file_is_refused_and_empty_pattern_is_not() {
     let folder = SiteFiles::new(&format!("include = \"sites/gone.toml\"\n{}", host("a")), &[]);
     assert_eq!(
         folder.problems(),
-        ["sites/gone.toml: cannot read this included file: No such file or directory (os error 2)"]
+        [
+            "sites/gone.toml: cannot read this included file: No such file or directory (os error 2); remove the name, \
+          or change include so that it is left out"
+        ]
     );
     let folder = SiteFiles::new(&format!("include = \"sites/*.toml\"\n{}", host("a")), &[]);
     assert!(folder.load().is_ok());
@@ -146,4 +149,34 @@ fn reason_of_left_out_file_is_reported_without_host() {
         assert!(problem.starts_with(begin), "{problems:?}");
     }
     assert_eq!(problems.len(), expected.len(), "{problems:?}");
+}
+
+/// Regression: the removed folder of one site refused the start of all sites.
+#[test]
+fn included_host_without_needed_folder_is_left_out() {
+    let main = "include = \"sites/*\"\nskip_unfit_includes = true\n";
+    let cgi = format!("{}[[host.route]]\nprefix = \"/cgi/\"\naction = \"cgi\"\n", host("cgi"));
+    let send = format!("{}php.send = [\"gone\"]\n", host("send"));
+    let sites =
+        [("a", host("a")), ("b", host("b")), ("c", host("c")), ("d", cgi), ("e", send), ("f", host("f"))];
+    let sites: Vec<_> = sites.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = SiteFiles::new(main, &sites);
+    for present in ["c", "send"] {
+        fs::create_dir(folder.0.path().join(present)).unwrap();
+    }
+    let options = folder.load().unwrap();
+    assert_eq!(names(&options.hosts), ["c", "f"], "another host without its folder answers 404");
+    let left_out = options.left_out.join("\n");
+    for (place, why) in [
+        ("sites/a:3:8: host.root: cannot serve ", "/a: there is no such folder"),
+        ("sites/b:3:8: host.root: ", "/b: there is no such folder"),
+        ("sites/d:3:8: host.root: ", "/cgi: there is no such folder"),
+        ("sites/e:1:1: host.php.send: ", "/gone sent: there is no such folder"),
+    ] {
+        assert!(left_out.lines().any(|line| line.contains(place) && line.contains(why)), "{left_out}");
+    }
+    assert_eq!(options.left_out.len(), 4, "{left_out}");
+    let careful = main.replace("true", "false");
+    fs::write(folder.0.path().join("v.toml"), careful).unwrap();
+    assert_eq!(folder.load().unwrap().hosts.iter().len(), sites.len(), "the start judges the folders");
 }
