@@ -480,6 +480,8 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
         ("memory", old.store.pages != new.store.pages),
         ("hosts.open_max", old.sites_open_max != new.sites_open_max),
         ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
+        ("programs.spool_folder", old.gateway.spool_folder != new.gateway.spool_folder),
+        ("programs.spool_bytes", old.gateway.spool_bytes != new.gateway.spool_bytes),
     ];
     new.control.clone_from(&old.control);
     new.placement.clone_from(&old.placement);
@@ -493,6 +495,8 @@ fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'stati
     new.store.clone_from(&old.store);
     new.sites_open_max = old.sites_open_max;
     new.cgi.clone_from(&old.cgi);
+    new.gateway.spool_folder.clone_from(&old.gateway.spool_folder);
+    new.gateway.spool_bytes = old.gateway.spool_bytes;
     let others = changed.into_iter().filter_map(|(key, changed)| changed.then_some(key));
     layout.into_iter().chain(others).collect()
 }

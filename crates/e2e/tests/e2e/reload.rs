@@ -170,9 +170,12 @@ fn limits_and_the_log_change(io: Io) {
 fn reload_names_keys_that_need_restart(io: Io) {
     let site = TestSite::new();
     let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
-    let text = "[[host]]\nroot = \"site\"\n[cache]\nentries = 7\n[hosts]\nopen_max = 3\n";
+    let text = "[[host]]\nroot = \"site\"\n[cache]\nentries = 7\n[hosts]\nopen_max = 3\n\
+                [programs]\nspool_folder = \"/nowhere\"\nspool_bytes = 7\n";
     reload(&server, &site, io, text, "vermeil: reloaded: ");
-    server.says("vermeil: only a restart changes cache, hosts.open_max\n");
+    server.says(
+        "vermeil: only a restart changes cache, hosts.open_max, programs.spool_folder, programs.spool_bytes\n",
+    );
     server.stops_clean();
 }
 
