@@ -18,5 +18,5 @@ pub mod programs;
 pub use parts::{
     Asking, Broken, Collected, ConfiguredBy, EndedAnswer, ErrorSink, Failure, FoundProgram, GatewayClient,
     GatewayCore, GatewayKind, Named, ParentFolder, PrivateWorkspace, Relayed, RunDirs, SendRefusal,
-    SendSites, Spools, Trouble, encoded, send_roots,
+    SendSites, SpoolError, Spools, Trouble, encoded, send_roots,
 };

@@ -1,6 +1,6 @@
 //! The ways in which relaying can fail, the party at fault, and the resulting answer.
 
-use super::program::Trouble;
+use super::{program::Trouble, spool::SpoolError};
 use std::time::Duration;
 use thiserror::Error;
 use vermeil_exchange::{Lost, Sent};
@@ -44,8 +44,8 @@ pub enum Failure {
     )]
     VariableTooLong,
     /// There is no room for the client's content.
-    #[error("there is no room for the content: {0}")]
-    Spool(std::io::Error),
+    #[error("{0}")]
+    Spool(SpoolError),
     /// The client's content cannot be read back from the file that keeps it.
     #[error("the content cannot be read from its file in spool_folder: {0}")]
     ContentUnread(std::io::Error),

@@ -40,7 +40,7 @@ pub use request_body::Collected;
 pub(crate) use request_body::{ContentReader, RequestBody, collect};
 pub(crate) use response_buffer::ResponseBuffer;
 pub use send_sites::{Named, SendRefusal, SendSites, encoded, send_roots};
-pub use spool::Spools;
 pub(crate) use spool::reopened;
+pub use spool::{SpoolError, Spools};
 use vermeil_settings::gateway::{CONTENT_RATE_MIN, GatewayOptions, GatewayTimeouts};
 pub use workspace::{ParentFolder, PrivateWorkspace, RunDirs};

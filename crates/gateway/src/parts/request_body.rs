@@ -8,7 +8,7 @@
 
 use super::{
     CONTENT_RATE_MIN, Failure, GatewayClient, GatewayOptions,
-    spool::{Spool, SpoolShare, Spools},
+    spool::{Spool, SpoolError, SpoolShare, Spools},
 };
 use bytes::Bytes;
 use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
@@ -123,7 +123,7 @@ async fn appended(spool: Option<Spool>, piece: Vec<u8>, spools: &Arc<Spools>) ->
     };
     match blocking(append).await {
         Ok(spool) => spool.map_err(Failure::Spool),
-        Err(full) => Err(Failure::Spool(io::Error::other(full))),
+        Err(full) => Err(Failure::Spool(SpoolError::Busy(io::Error::other(full)))),
     }
 }
 

@@ -5,10 +5,7 @@
 //! disk, so the caller runs writes on a thread that may block.
 
 use super::GatewayOptions;
-use rustix::{
-    fs::{CWD, Mode, OFlags, openat},
-    io::Errno,
-};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::{
     fs::File,
     io::{self, Write as _},
@@ -19,6 +16,30 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+
+/// Why content cannot be kept in a file.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// The files of all requests have reached their bound, in bytes.
+    #[error(
+        "all requests together have more content than the {0} bytes of spool_bytes in [programs]; raise that key"
+    )]
+    Full(u64),
+    /// The file system of the folder refuses.
+    #[error(
+        "cannot keep the content in {}: {source}; make room there, or name another folder by spool_folder in [programs]",
+        folder.display()
+    )]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// No thread is free to write the file.
+    #[error("cannot keep the content: {0}")]
+    Busy(io::Error),
+}
 
 /// The spool folder of a server, and the bound on the bytes of all spooled requests.
 #[derive(Debug)]
@@ -97,6 +118,10 @@ impl Spools {
         nameless(folder).map(drop)
     }
 
+    fn failed(&self, source: io::Error) -> SpoolError {
+        SpoolError::Folder { folder: self.folder.clone(), source }
+    }
+
     fn take(&self, bytes: u64) -> bool {
         let add = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.max);
         // Relaxed, because the count publishes no other data.
@@ -117,20 +142,21 @@ impl Spool {
     ///
     /// # Errors
     /// The error of the file system, because not every file system supports files without a name.
-    pub(super) fn create(spools: Arc<Spools>) -> io::Result<Self> {
-        Ok(Self { file: nameless(&spools.folder)?, bytes: 0, spools })
+    pub(super) fn create(spools: Arc<Spools>) -> Result<Self, SpoolError> {
+        let file = nameless(&spools.folder).map_err(|error| spools.failed(error))?;
+        Ok(Self { file, bytes: 0, spools })
     }
 
     /// Appends `piece`. May block.
     ///
     /// # Errors
-    /// The bound is reached (`StorageFull`), or the file system's error.
-    pub(super) fn append(&mut self, piece: &[u8]) -> io::Result<()> {
+    /// The bound is reached, or the file system's error.
+    pub(super) fn append(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
         if !self.spools.take(piece.len() as u64) {
-            return Err(Errno::NOSPC.into());
+            return Err(SpoolError::Full(self.spools.max));
         }
         self.bytes += piece.len() as u64;
-        self.file.write_all(piece)
+        self.file.write_all(piece).map_err(|error| self.spools.failed(error))
     }
 
     /// Opens the same file for a program ([`reopened`]).
@@ -182,7 +208,8 @@ mod tests {
         let mut two = Spool::create(spools.clone()).expect("a file");
         assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0, "no name");
         one.append(b"1234").and_then(|()| one.append(b"567")).expect("within");
-        assert_eq!(two.append(b"1234").map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
+        let error = two.append(b"1234").expect_err("beyond the bound").to_string();
+        assert!(error.contains("the 10 bytes of spool_bytes in [programs]"), "{error}");
         two.append(b"123").expect("within");
         let mut read = [0; 7];
         one.file.read_exact_at(&mut read, 0).expect("there");
@@ -194,6 +221,14 @@ mod tests {
         two.append(b"4567890").expect("given back");
         drop(two);
         assert_eq!(spools.used.load(Ordering::Relaxed), 0);
+    }
+
+    /// Regression: neither the folder nor its key was named.
+    #[test]
+    fn refusing_folder_is_named_with_its_key() {
+        let error = Spool::create(Spools::new("/proc/none".into(), 10)).expect_err("no folder").to_string();
+        assert!(error.starts_with("cannot keep the content in /proc/none: "), "{error}");
+        assert!(error.ends_with("name another folder by spool_folder in [programs]"), "{error}");
     }
 
     #[test]
