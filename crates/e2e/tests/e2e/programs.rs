@@ -9,6 +9,7 @@ on_usual!(
     send_folder_keeps_the_text_of_programs,
     suffix_route_guards_every_case,
     index_page_that_is_php_runs,
+    absent_pool_is_named_with_its_address,
 );
 
 const SECRET: &str = "SECRET";
@@ -207,4 +208,15 @@ fn check_warns_of_a_program_that_nothing_runs() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("nothing runs ") && said.contains("write php = true"), "{said}");
+}
+
+/// Regression: the notice had no address.
+fn absent_pool_is_named_with_its_address(io: Io) {
+    let site = site();
+    site.write("a.php", b"<?php");
+    let text = "[php]\nsource = \"unix:/nonexistent/php.sock\"\n[[host]]\nroot = \"site\"\nphp = true\n";
+    let server = TestServer::of_file(&site.configure(io, text));
+    assert_eq!(server.get("/a.php").status, 502);
+    server.says("it does not answer at unix:/nonexistent/php.sock: No such file or directory (os error 2); start the pool");
+    server.stops_clean();
 }

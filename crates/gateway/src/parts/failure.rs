@@ -59,8 +59,15 @@ pub enum Failure {
     #[error("none was free within {} s", .0.as_secs_f64())]
     QueueLate(Duration),
     /// The server could not connect to the program.
-    #[error("it cannot be reached: {0}")]
-    Connect(std::io::Error),
+    #[error(
+        "it does not answer at {address}: {source}; start the pool, or name its address by source in [php]"
+    )]
+    Connect {
+        /// The address of the program.
+        address: String,
+        /// The error of the system.
+        source: std::io::Error,
+    },
     /// No connection in time.
     #[error("it took no connection within {} s, which no key changes: it is overloaded, or hangs", .0.as_secs_f64())]
     ConnectLate(Duration),
@@ -128,7 +135,7 @@ impl Failure {
             | Self::QueueLate(_)
             | Self::NoPool => Status::ServiceUnavailable,
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
-            Self::Connect(_) | Self::ConnectLate(_) | Self::Program(_) | Self::BadHead(_) => {
+            Self::Connect { .. } | Self::ConnectLate(_) | Self::Program(_) | Self::BadHead(_) => {
                 Status::BadGateway
             }
             Self::StartLate(_) | Self::Silent(_) | Self::Late(_) => Status::GatewayTimeout,

@@ -229,7 +229,9 @@ impl PhpRun<'_> {
         };
         let connected = limit.limit(connecting).await;
         let late = || Failure::ConnectLate(patience);
-        connected.map_err(|_| late())?.map_err(Failure::Connect)
+        let address = &self.php.address;
+        let absent = |source| Failure::Connect { address: address.to_string(), source };
+        connected.map_err(|_| late())?.map_err(absent)
     }
 }
 
