@@ -56,11 +56,26 @@ impl ClientError {
             }
             Self::NotPrivate(folder) => {
                 format!(
-                    "{} is not a folder of this user's alone, so its sockets are not trusted",
+                    "{} is another user's folder, or other users may write there, so its sockets are not trusted; \
+                     name the server's socket with {option}",
                     folder.display()
                 )
             }
-            Self::Io { path, source } => format!("cannot ask the server at {}: {source}", path.display()),
+            Self::Io { path, source } => {
+                let cure = match source.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                        format!(
+                            "; no server has this socket: start the server, or name its socket with {option}"
+                        )
+                    }
+                    io::ErrorKind::PermissionDenied => {
+                        "; only the user that starts the server may ask: run this command as that user"
+                            .to_owned()
+                    }
+                    _ => String::new(),
+                };
+                format!("cannot ask the server at {}: {source}{cure}", path.display())
+            }
         }
     }
 
@@ -203,6 +218,25 @@ fn the_only_one() -> Result<PathBuf, ClientError> {
         (_, Some(last)) => {
             found.push(last);
             Err(ClientError::Several(found))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_names_its_cure() {
+        let path = PathBuf::from("/run/vermeil/control");
+        let io = |kind: io::ErrorKind| ClientError::Io { path: path.clone(), source: kind.into() };
+        for (error, cure) in [
+            (ClientError::None(path.clone()), "name its socket with --control PATH"),
+            (ClientError::NotPrivate(path.clone()), "name the server's socket with --control PATH"),
+            (io(io::ErrorKind::NotFound), "start the server, or name its socket with --control PATH"),
+            (io(io::ErrorKind::PermissionDenied), "run this command as that user"),
+        ] {
+            assert!(error.to_string().contains(cure), "{error}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The path of the control socket, which only its owner can reach.
 //!
 //! The socket has mode 0600 from the start. The server makes the default folder with mode 0700, and
-//! refuses a folder that another user could have made. The server replaces a name that an ended
+//! refuses a folder that another user could have made or may write in. The server replaces a name that an ended
 //! server left behind, but not the name of a socket that answers. Abstract names are not used,
 //! because they have no owner. Tested in `control_socket/tests.rs`.
 
@@ -30,11 +30,14 @@ mod tests;
 /// The suffix of socket names in the default folder, after the process id.
 const SUFFIX: &str = ".sock";
 
+/// The name of the socket in the guides: `control = "/run/vermeil/control"`.
+const CONFIGURED: &str = "control";
+
 /// The control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The folder belongs to another user, or other users may enter it.
-    #[error("{} is not a folder of this user's alone; remove it, or choose another place with --control", .0.display())]
+    /// The folder belongs to another user, or other users may write in it.
+    #[error("{} is another user's folder, or other users may write there; choose another place with --control", .0.display())]
     NotPrivate(PathBuf),
     /// Another server answers at this path.
     #[error("another server has the control socket {}; choose another place with --control", .0.display())]
@@ -75,7 +78,8 @@ pub fn default_folder() -> PathBuf {
     }
 }
 
-/// Whether `folder` belongs to this user and other users may not enter it. Does not follow a
+/// Whether `folder` belongs to this user and other users may not write in it, so that only this user
+/// makes its sockets. A service manager makes such a folder with mode 0755. Does not follow a
 /// symbolic link, because the link's owner would then choose the folder.
 pub fn is_private(folder: &Path) -> io::Result<bool> {
     is_open_folder_private(&open_folder(folder)?)
@@ -88,15 +92,21 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
 
 fn is_open_folder_private(folder: &OwnedFd) -> io::Result<bool> {
     let stat = fstat(folder)?;
-    Ok(stat.st_uid == owner().as_raw() && stat.st_mode & 0o077 == 0)
+    Ok(stat.st_uid == owner().as_raw() && stat.st_mode & 0o022 == 0)
 }
 
-/// The sockets in `folder`, with and without a server.
+/// The sockets in `folder`, with and without a server: those of servers without a configured path,
+/// and the one at the path that the guides configure.
 pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut sockets: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_ours(path)).collect();
+    let mut sockets: Vec<_> = names_in(folder).filter(|path| is_ours(path)).collect();
     sockets.sort();
+    let configured = folder.join(CONFIGURED);
+    sockets.extend(configured.exists().then_some(configured));
     sockets
+}
+
+fn names_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// The process id in a socket's name.
@@ -134,7 +144,7 @@ impl BoundSocket {
         if !is_open_folder_private(&opened).map_err(PlaceError::io(&folder))? {
             return Err(PlaceError::NotPrivate(folder));
         }
-        for left in sockets_in(&folder) {
+        for left in names_in(&folder).filter(|path| is_ours(path)) {
             let process_is_there =
                 pid_of(&left).is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
             if !process_is_there && !is_answered(&left) {

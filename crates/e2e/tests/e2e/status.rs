@@ -197,10 +197,10 @@ fn the_only_server_is_found_by_itself(io: Io) {
     let found: Value = serde_json::from_slice(&ask().stdout).unwrap();
     assert_eq!(found["pid"], second.pid());
     second.stops_clean();
-    // The server does not trust or use a folder that other users may enter.
+    // The server does not trust or use a folder in which other users may write.
     fs::set_permissions(runtime.join("vermeil"), fs::Permissions::from_mode(0o777)).unwrap();
     let third = TestServer::start_under(&["env", &env], io, &site, &[]);
-    third.says("is not a folder of this user's alone");
+    third.says("is another user's folder, or other users may write there");
     assert_eq!(third.get("/").status, 200);
     assert_eq!(ask().status.code(), Some(3));
     third.stops_clean();

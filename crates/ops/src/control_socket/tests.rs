@@ -31,14 +31,25 @@ fn start_replaces_stale_socket_but_no_file() {
 }
 
 #[test]
-fn a_folder_that_others_may_enter_or_that_is_elsewhere_is_not_private() {
+fn folder_that_others_may_write_or_that_is_elsewhere_is_not_private() {
     let folder = tempfile::tempdir().unwrap();
     let private = folder.path().join("private");
     fs::create_dir(&private).unwrap();
-    fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).unwrap();
-    assert!(is_private(&private).unwrap());
     symlink(&private, folder.path().join("link")).unwrap();
     assert!(is_private(&folder.path().join("link")).is_err(), "whoever made the link could change it");
-    fs::set_permissions(&private, fs::Permissions::from_mode(0o750)).unwrap();
-    assert!(!is_private(&private).unwrap());
+    // A service manager makes its folder with mode 0755.
+    for (mode, expected) in [(0o700, true), (0o755, true), (0o770, false), (0o757, false)] {
+        fs::set_permissions(&private, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(is_private(&private).unwrap(), expected, "{mode:o}");
+    }
+}
+
+/// Regression: without an option, no command found the socket that the guides configure.
+#[test]
+fn configured_socket_of_default_folder_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let sockets = ["control", "7.sock", "other"].map(|name| UnixListener::bind(at(name)).unwrap());
+    assert_eq!(sockets_in(folder.path()), [at("7.sock"), at("control")]);
+    drop(sockets);
 }
