@@ -23,6 +23,7 @@ use std::{
 use unix::Refusal;
 use vermeil_address::{ListenAddr, SocketFile, UnixAddr};
 use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once, shares_port};
+use vermeil_settings::rights;
 use vermeil_topology::CpuId;
 
 /// The server cannot listen on an address.
@@ -60,6 +61,10 @@ impl fmt::Display for ListenError {
                     "this machine has no such address; choose one of its own with --listen or [[listener]]"
                 )
             }
+            (io::ErrorKind::PermissionDenied, _) => write!(
+                f,
+                "{source}; start as a user with the right to it, or choose another with --listen or [[listener]]"
+            ),
             _ => write!(f, "{source}"),
         }
     }
@@ -140,7 +145,7 @@ fn own_command() -> Option<String> {
 fn refused(addr: ListenAddr, source: io::Error) -> ListenError {
     let in_use = source.kind() == io::ErrorKind::AddrInUse;
     let holder = addr.tcp().filter(|_| in_use).and_then(who_listens);
-    ListenError { addr, holder, source }
+    ListenError { addr, holder, source: rights::explain(source) }
 }
 
 /// The processes that may block an address.

@@ -16,6 +16,7 @@ mod move_policy;
 pub mod php;
 pub mod php_ini;
 mod placement;
+pub mod rights;
 mod take_over;
 pub mod tls;
 mod user;

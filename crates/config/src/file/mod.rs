@@ -57,6 +57,7 @@ use sources::SourceText;
 use std::{borrow::Cow, fs, path::Path};
 use toml::de::{DeTable, DeValue};
 use vermeil_routing::paths;
+use vermeil_settings::rights;
 
 /// The file that commands read if the user names none.
 pub const FILE_NAME: &str = "vermeil.toml";
@@ -77,7 +78,7 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
 /// # Errors
 /// The file cannot be read, or is not UTF-8: the place of the first wrong byte.
 pub fn text_of(path: &Path) -> Result<ConfigText, ConfigError> {
-    let bytes = fs::read(path).map_err(|source| {
+    let bytes = fs::read(path).map_err(rights::explain).map_err(|source| {
         // The user named no file, so the error says how to name a file.
         let is_default = path == Path::new(FILE_NAME);
         let cure = if is_default { "; name another with --config FILE" } else { "" };

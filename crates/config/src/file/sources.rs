@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use toml::de::DeTable;
+use vermeil_settings::rights;
 
 /// The texts of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,7 +116,10 @@ impl ConfigText {
 
 impl IncludedFile {
     fn read(path: PathBuf) -> Self {
-        let text = fs::read(&path).map_err(|error| format!("cannot read this included file: {error}"));
+        let text = fs::read(&path).map_err(|error| {
+            let error = rights::explain(error);
+            format!("cannot read this included file: {error}")
+        });
         let text = text.and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| {
                 let at = error.utf8_error().valid_up_to();

@@ -16,6 +16,7 @@ use std::io;
 use vermeil_config::ServeOptions;
 use vermeil_io::output::FileOwner;
 use vermeil_log::operator_log::log_line;
+use vermeil_settings::rights;
 use vermeil_spawn::Identity;
 
 /// The moment at which a server becomes its user.
@@ -65,7 +66,11 @@ pub fn prepare(options: &ServeOptions) -> io::Result<()> {
 /// This process lacks the right.
 pub fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> {
     match &options.user {
-        Some(user) if when(options) == now => take_on(user),
+        Some(user) if when(options) == now && !user.is_ours() => {
+            take_on(user)?;
+            rights::note_given_up();
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

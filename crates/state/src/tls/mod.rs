@@ -9,6 +9,9 @@ mod workers;
 pub use workers::StepFailure;
 
 use std::{
+    fs::File,
+    io,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,7 +22,7 @@ use vermeil::Handle;
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
 use vermeil_ops::key_reader::KeyReader;
-use vermeil_settings::tls::TlsOptions;
+use vermeil_settings::{rights, tls::TlsOptions};
 use vermeil_tls::{
     CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,
 };
@@ -87,6 +90,15 @@ pub struct TlsSnapshot {
     pub loads: u64,
 }
 
+/// Opens files with the rights that the server has now.
+struct OwnFiles;
+
+impl FileSource for OwnFiles {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        PlainFiles.open(path).map_err(rights::explain)
+    }
+}
+
 impl ServerTls {
     /// HTTPS at the start, if a listener speaks TLS.
     pub fn of_start(
@@ -125,7 +137,7 @@ impl ServerTls {
     fn of(options: &TlsOptions, life: Arc<TlsLife>) -> Self {
         let source: Box<dyn FileSource> = match &life.keys {
             Some(keys) => Box::new(keys.clone()),
-            None => Box::new(PlainFiles),
+            None => Box::new(OwnFiles),
         };
         let certificates = CertificateStore::new(options.policy, life.tickets.clone(), source);
         Self { options: options.clone(), certificates: Arc::new(certificates), life }
