@@ -3,7 +3,7 @@
 //! Reads only the served folders, the names at their top, and the working directories of programs;
 //! binds nothing.
 
-use crate::{conditions, doubts, folders::folder_trouble};
+use crate::{conditions, doubts, folders::folder_trouble, start};
 use std::{collections::HashMap, ffi::OsString, fmt, fs, os::unix::ffi::OsStrExt as _, path::Path};
 use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
@@ -59,8 +59,13 @@ impl<'o> ServePlan<'o> {
     /// Further problems that do not prevent a start, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let hosts = &self.options.hosts;
-        let of_host =
-            |id| self.warning(id).into_iter().chain(self.of_routes(id)).chain(self.of_error_pages(id));
+        let forbidden = start::forbidden_roots(self.options);
+        let of_host = |id| {
+            let forbidden = forbidden.get(&id).map(|why| format!("{}: {why}", self.called(id)));
+            let forbidden = forbidden.map(|told| self.tell(PlacedKey::Root(id), told));
+            let all = self.warning(id).into_iter().chain(self.of_routes(id)).chain(self.of_error_pages(id));
+            forbidden.into_iter().chain(all)
+        };
         let php = doubts::missing_pool(self.options).map(|what| self.tell(PlacedKey::PhpSource, what));
         let all: Vec<_> = php.into_iter().chain(hosts.iter().flat_map(of_host)).collect();
         let left_out = self.options.left_out.iter().map(|problem| format!("{problem} (left out)"));

@@ -8,6 +8,7 @@
 use crate::folders::folder_trouble;
 use rustix::io::Errno;
 use std::{
+    collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -18,6 +19,7 @@ use vermeil_gateway::{RunDirs, Spools, cgi, php, programs::has_programs, send_ro
 use vermeil_io::output::{NameInFolder, Output};
 use vermeil_log::{LogMaker, look_at_file};
 use vermeil_ops::privileges::{self, When};
+use vermeil_routing::hosts::HostId;
 use vermeil_settings::ControlTarget;
 
 /// The reasons why a start with `options` would fail, besides the conditions that every server
@@ -109,6 +111,33 @@ fn after_change(options: &ServeOptions, maker: LogMaker) -> Vec<String> {
     let chosen = (has_programs(options) && privileges::when(options) == When::BeforePrograms)
         .then(|| Spools::folder(&options.gateway));
     unread.chain(log.map(|error| error.to_string())).chain(chosen.as_deref().and_then(of_spool)).collect()
+}
+
+/// The folders of hosts that the server's user may not enter, besides the default host's, whose
+/// folder the start needs.
+pub(crate) fn forbidden_roots(options: &ServeOptions) -> HashMap<HostId, String> {
+    let hosts = &options.hosts;
+    let look = || {
+        let others = hosts.iter().filter(|id| *id != hosts.default_host());
+        let forbidden = others.filter_map(|id| {
+            let root = hosts.host(id).root?;
+            let error = try_folder(root).err()?;
+            (error.kind() == io::ErrorKind::PermissionDenied).then_some((id, root))
+        });
+        forbidden.collect::<Vec<_>>()
+    };
+    let other = options.user.as_ref().filter(|user| !user.is_ours());
+    let user = other.map_or_else(|| "this user".to_owned(), |user| format!("user {user}"));
+    let found = match other {
+        None => look(),
+        // Without the right to become the user, a condition says so.
+        Some(other) => privileges::look_as(other, look).unwrap_or_default(),
+    };
+    let said = found.into_iter().map(|(id, root)| {
+        let root = root.display();
+        (id, format!("cannot serve {root}: {user} may not enter it, so clients get 403; run chgrp and chmod"))
+    });
+    said.collect()
 }
 
 fn is_missing(folder: &Path) -> bool {

@@ -78,12 +78,10 @@ impl SiteRoot {
     /// Opens the folder at `path` for serving.
     pub(super) fn open(path: &Path, cache: CacheOnly) -> Result<Self, Errno> {
         let folder = locate(path, cache)?;
-        if cache == CacheOnly::No {
-            // Fails here if the files below could not be opened either. A core does without,
-            // because the first open for a folder mostly waits.
-            let way = OpenPaths::Allowed(FollowSymlinks::Within);
-            open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache)?;
-        }
+        // Fails here if the files below could not be opened either, so the operator is told. On a
+        // core, the first open for a folder mostly waits, and then a thread that may wait opens.
+        let way = OpenPaths::Allowed(FollowSymlinks::Within);
+        open(folder.as_fd(), b"", OpenPurpose::LocatingFolder, way, cache)?;
         Self::new(folder)
     }
 
