@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use vermeil_check::ServePlan;
 use vermeil_config::Surroundings;
+use vermeil_ops::privileges;
 
 /// For the help and the man page.
 pub(crate) const EXAMPLES: &[&str] = &[
@@ -71,7 +72,8 @@ impl CheckArgs {
             };
         }
         let plan = ServePlan::new(&options).with_places(&places);
-        for warning in plan.warnings() {
+        let of_superuser = privileges::superuser_warning(&options).map(str::to_owned);
+        for warning in plan.warnings().into_iter().chain(of_superuser) {
             print::failure(&format_args!("warning: {warning}"), Exit::Clean);
         }
         let refusals = plan.refusals();

@@ -75,15 +75,18 @@ pub fn give_up(options: &ServeOptions, now: When) -> Result<(), PrivilegeError> 
     }
 }
 
+/// The warning about a server that stays the superuser.
+pub fn superuser_warning(options: &ServeOptions) -> Option<&'static str> {
+    (options.user.is_none() && geteuid().is_root()).then_some(
+        "serving as the superuser; --user NAME, or the key `user`, gives that up once the ports are bound",
+    )
+}
+
 /// Logs the user of the server, or a warning if that is the superuser.
 pub fn say_who(options: &ServeOptions) {
-    match &options.user {
-        Some(user) => log_line(format_args!("user: {user}")),
-        None if geteuid().is_root() => {
-            log_line(format_args!(
-                "warning: serving as the superuser; --user NAME gives that up once the ports are bound"
-            ));
-        }
-        None => {}
+    if let Some(user) = &options.user {
+        log_line(format_args!("user: {user}"));
+    } else if let Some(warning) = superuser_warning(options) {
+        log_line(format_args!("warning: {warning}"));
     }
 }
