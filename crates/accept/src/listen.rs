@@ -22,7 +22,7 @@ use std::{
 };
 use unix::Refusal;
 use vermeil_address::{ListenAddr, SocketFile, UnixAddr};
-use vermeil_io::{ListenOptions, bind, listen, probe_free, probe_once, shares_port};
+use vermeil_io::{ListenOptions, bind, listen, output::FileOwner, probe_free, probe_once, shares_port};
 use vermeil_settings::rights;
 use vermeil_topology::CpuId;
 
@@ -79,15 +79,17 @@ impl std::error::Error for ListenError {
 /// Opens all sockets or none. Each new socket gets the cpu preference of `balancing`; inherited
 /// sockets keep their state. `inherited` gives the sockets of an address that an earlier process
 /// opened. `ours` are the addresses of this server, or of the server that it takes over from, as
-/// bound. Unix sockets listen under temporary names until the caller publishes them.
+/// bound. Unix sockets listen under temporary names until the caller publishes them, and their
+/// files get `owner`.
 pub fn listen_on(
     addrs: &[ListenAddr],
     cpus: &[CpuId],
     balancing: &Balancing,
     ours: &[ListenAddr],
+    owner: Option<FileOwner>,
     mut inherited: impl FnMut(ListenAddr) -> Option<Listening>,
 ) -> Result<(Vec<Listening>, Unpublished), ListenError> {
-    let (mut all, mut names) = (Vec::with_capacity(addrs.len()), Unpublished::default());
+    let (mut all, mut names) = (Vec::with_capacity(addrs.len()), Unpublished::of(owner));
     for &addr in addrs {
         if let Some(before) = inherited(addr)
             && let Some(taken) =
@@ -191,7 +193,7 @@ fn open_unix(
     names: &mut Unpublished,
 ) -> Result<Listening, ListenError> {
     let (pending, sockets) =
-        unix::open(addr, cpus.len(), own).map_err(|refusal| refused_unix(addr, refusal))?;
+        unix::open(addr, cpus.len(), own, names.owner()).map_err(|refusal| refused_unix(addr, refusal))?;
     let (asked, bound) = (ListenAddr::Unix(addr), ListenAddr::Unix(pending.addr));
     names.add_name(pending);
     Ok(Listening { asked, addr: bound, sockets, keeper: SocketKeeper::Server })
@@ -283,7 +285,7 @@ mod tests {
     fn taken_address_is_named_with_cure() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = ListenAddr::from(taken.local_addr().unwrap());
-        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], |_| None)
+        let error = listen_on(&[addr], &[CpuId(0)], &balancing(1), &[], None, |_| None)
             .map(drop)
             .expect_err("it is taken")
             .to_string();
@@ -295,10 +297,10 @@ mod tests {
     fn every_core_gets_a_socket_on_the_same_port() {
         let any = ListenAddr::from("127.0.0.1:0".parse::<SocketAddr>().unwrap());
         let (listening, _no_names) =
-            listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], |_| None).unwrap();
+            listen_on(&[any], &[CpuId(0), CpuId(0)], &balancing(2), &[], None, |_| None).unwrap();
         assert_eq!(listening[0].sockets.len(), 2);
         assert!(listening[0].addr.port().is_some());
-        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], |_| None);
+        let second = listen_on(&[listening[0].addr], &[CpuId(0)], &balancing(1), &[], None, |_| None);
         assert!(second.is_err(), "a second server does not share the port");
     }
 
@@ -307,12 +309,12 @@ mod tests {
     #[test]
     fn other_address_with_our_port_is_probed() {
         let ours: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let ours = listen_on(&[ours.into()], &[CpuId(0)], &balancing(1), &[], |_| None).unwrap().0;
+        let ours = listen_on(&[ours.into()], &[CpuId(0)], &balancing(1), &[], None, |_| None).unwrap().0;
         let port = ours[0].addr.port().unwrap();
         let options = ListenOptions { backlog: QUEUE_MAX, incoming_cpu: None };
         let other = SocketAddr::from(([127, 0, 0, 2], port));
         let _another = listen(other, &options).unwrap();
-        let shared = listen_on(&[other.into()], &[CpuId(0)], &balancing(1), &[ours[0].addr], |_| None);
+        let shared = listen_on(&[other.into()], &[CpuId(0)], &balancing(1), &[ours[0].addr], None, |_| None);
         assert!(shared.is_err());
     }
 

@@ -8,7 +8,7 @@ use crate::{
     control::ControlSocket,
     control_socket::PlaceError,
     handover::{Inherited, TakeOverError},
-    privileges::PrivilegeError,
+    privileges::{self, PrivilegeError},
 };
 use std::{io, net::SocketAddr};
 use thiserror::Error;
@@ -83,7 +83,9 @@ pub fn listen_at_start(
 ) -> Result<(Vec<Listening>, Unpublished), OpenError> {
     inherited.add(activation::passed(options.cpus.len())?);
     let ours = inherited.addrs();
-    let opened = listen_on(&options.listen, &options.cpus, balancing, &ours, |addr| inherited.take(addr))?;
+    let owner = privileges::owner(options);
+    let opened =
+        listen_on(&options.listen, &options.cpus, balancing, &ours, owner, |addr| inherited.take(addr))?;
     inherited.refuse_unnamed()?;
     Ok(opened)
 }

@@ -89,7 +89,7 @@ pub fn listen_on_added(
     balancing: &Balancing,
 ) -> Result<(Vec<Listening>, Unpublished), ListenError> {
     let bound: Vec<_> = old.iter().map(|(_, bound)| *bound).collect();
-    listen_on(&added(old, new), cpus, balancing, &bound, |_| None)
+    listen_on(&added(old, new), cpus, balancing, &bound, None, |_| None)
 }
 
 /// The addresses that `new` has and `old` lacks. `old` are the addresses as configured and as

@@ -7,12 +7,12 @@
 
 use super::{
     ListenError, refused_unix,
-    unix::{Refusal, SeenFile, change_mode, file_named, try_remove},
+    unix::{Refusal, SeenFile, change_rights, file_named, try_remove},
 };
 use rustix::io::Errno;
 use std::{io, path::Path};
 use vermeil_address::{SocketFile, UnixAddr};
-use vermeil_io::output::NameInFolder;
+use vermeil_io::output::{FileOwner, NameInFolder};
 use vermeil_log::operator_log::log_line;
 
 /// A socket that listens under a temporary name.
@@ -27,13 +27,22 @@ pub(super) struct PendingName {
     pub(super) seen: Option<SeenFile>,
 }
 
-/// The mode that the file of an inherited socket gets.
+/// The mode and the owner of a socket's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileRights {
+    pub(super) mode: u32,
+    /// `None`: as made.
+    pub(super) owner: Option<FileOwner>,
+}
+
+/// The rights that the file of an inherited socket gets.
 #[derive(Debug)]
-pub(super) struct PendingMode {
+pub(super) struct PendingRights {
     /// The address as bound, with the new mode.
     pub(super) addr: UnixAddr,
     pub(super) file: SocketFile,
-    pub(super) former: u32,
+    pub(super) new: FileRights,
+    pub(super) former: FileRights,
 }
 
 /// The changes to the names of unix sockets that listen already. Dropping this value removes the
@@ -42,7 +51,9 @@ pub(super) struct PendingMode {
 #[derive(Debug, Default)]
 pub struct Unpublished {
     names: Vec<PendingName>,
-    modes: Vec<PendingMode>,
+    rights: Vec<PendingRights>,
+    /// The owner of the sockets' files, if that is another user than this process.
+    owner: Option<FileOwner>,
 }
 
 impl Unpublished {
@@ -50,11 +61,19 @@ impl Unpublished {
         self.names.push(name);
     }
 
-    pub(super) fn add_mode(&mut self, mode: PendingMode) {
-        self.modes.push(mode);
+    pub(super) fn of(owner: Option<FileOwner>) -> Self {
+        Self { names: Vec::new(), rights: Vec::new(), owner }
     }
 
-    /// Gives the sockets their paths and the inherited files their modes, all or none.
+    pub(super) fn owner(&self) -> Option<FileOwner> {
+        self.owner
+    }
+
+    pub(super) fn add_rights(&mut self, rights: PendingRights) {
+        self.rights.push(rights);
+    }
+
+    /// Gives the sockets their paths and the inherited files their rights, all or none.
     ///
     /// # Errors
     /// Another process has taken a path meanwhile, or the system refuses. Then all paths lead to
@@ -66,9 +85,9 @@ impl Unpublished {
                 return Err(refused_unix(pending.addr, refusal));
             }
         }
-        for (at, pending) in self.modes.iter().enumerate() {
-            if let Err(refusal) = change_mode(pending.addr, pending.addr.mode(), pending.file) {
-                self.modes[..at].iter().rev().for_each(PendingMode::undo);
+        for (at, pending) in self.rights.iter().enumerate() {
+            if let Err(refusal) = change_rights(pending.addr, pending.new, pending.file) {
+                self.rights[..at].iter().rev().for_each(PendingRights::undo);
                 self.names.iter().rev().for_each(PendingName::undo);
                 return Err(refused_unix(pending.addr, refusal));
             }
@@ -76,7 +95,7 @@ impl Unpublished {
         let mut published = Published::default();
         published.sockets.extend(self.names.iter().map(|pending| pending.addr));
         let mut pending = self;
-        published.modes.append(&mut pending.modes);
+        published.rights.append(&mut pending.rights);
         Ok(published)
     }
 }
@@ -136,12 +155,12 @@ impl PendingName {
     }
 }
 
-impl PendingMode {
+impl PendingRights {
     fn undo(&self) {
-        let Err(Refusal::Io(error)) = change_mode(self.addr, self.former, self.file) else { return };
-        // Another process may have replaced or removed the file, and then the mode is not ours.
+        let Err(Refusal::Io(error)) = change_rights(self.addr, self.former, self.file) else { return };
+        // Another process may have replaced or removed the file, and then the rights are not ours.
         if !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::NotFound) {
-            let (path, former) = (self.addr.path().display(), self.former);
+            let (path, former) = (self.addr.path().display(), self.former.mode);
             log_line(format_args!(
                 "cannot give {path} its former mode again: {error}; run chmod {former:04o} {path}"
             ));
@@ -158,27 +177,27 @@ fn say_stale(path: &Path, error: &io::Error) {
     ));
 }
 
-/// Names and modes that were published by a server that does not serve yet. Dropping this value
-/// removes the new sockets' files and restores the modes, because no process listens there. If the
+/// Names and rights that were published by a server that does not serve yet. Dropping this value
+/// removes the new sockets' files and restores the rights, because no process listens there. If the
 /// process has dropped its rights over a folder or file, a line names the path and the cure.
 #[must_use = "a dropped name is removed"]
 #[derive(Debug, Default)]
 pub struct Published {
     sockets: Vec<UnixAddr>,
-    modes: Vec<PendingMode>,
+    rights: Vec<PendingRights>,
 }
 
 impl Published {
-    /// Leaves all names and modes as published. Returns the new sockets, as bound.
+    /// Leaves all names and rights as published. Returns the new sockets, as bound.
     pub fn keep(mut self) -> Vec<UnixAddr> {
-        self.modes.clear();
+        self.rights.clear();
         std::mem::take(&mut self.sockets)
     }
 }
 
 impl Drop for Published {
     fn drop(&mut self) {
-        self.modes.iter().rev().for_each(PendingMode::undo);
+        self.rights.iter().rev().for_each(PendingRights::undo);
         for addr in &self.sockets {
             // A folder that is gone has no file to remove.
             if let Err(error) = try_remove(*addr)
@@ -224,7 +243,7 @@ mod tests {
         ours: &[ListenAddr],
     ) -> Result<(Vec<Listening>, Unpublished), ListenError> {
         let balancing = Balancing::choose(Balance::Local, &[CpuId(0)]);
-        listen_on(addrs, &[CpuId(0)], &balancing, ours, |_| None)
+        listen_on(addrs, &[CpuId(0)], &balancing, ours, None, |_| None)
     }
 
     /// A socket that listens at `path`, with its address as bound.
@@ -351,7 +370,7 @@ mod tests {
         let asked = ListenAddr::Unix(UnixAddr::new(&path).expect("a short path").with_mode(0o600));
         let take_over = || {
             let inherited = |_| listening.try_clone().ok();
-            listen_on(&[asked], &[CpuId(0)], &balancing, &[], inherited).expect("inherited").1
+            listen_on(&[asked], &[CpuId(0)], &balancing, &[], None, inherited).expect("inherited").1
         };
         drop(take_over());
         assert_eq!(mode(&path), 0o666, "not published");
@@ -362,5 +381,30 @@ mod tests {
         take_over().publish().expect("the file is there").keep();
         assert_eq!(mode(&path), 0o600);
         assert!(path.exists());
+    }
+
+    /// Regression: the socket of a server that becomes another user belonged to the superuser, so a
+    /// mode without rights for all users shut every proxy out.
+    #[test]
+    fn new_and_inherited_file_get_owner() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("SKIPPED: only the superuser gives files away");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        let balancing = Balancing::choose(Balance::Local, &[CpuId(0)]);
+        let own = |uid, inherited: Option<&Listening>| {
+            let inherited = |_| inherited.and_then(|listening| listening.try_clone().ok());
+            let owner = Some(FileOwner { uid, gid: uid + 1 });
+            listen_on(&[addr(&path)], &[CpuId(0)], &balancing, &[], owner, inherited).expect("it can")
+        };
+        let owner = || fs::symlink_metadata(&path).map(|found| (found.uid(), found.gid())).expect("there");
+        let (sockets, names) = own(1001, None);
+        names.publish().expect("a free path").keep();
+        assert_eq!((owner(), mode(&path)), ((1001, 1002), 0o666));
+        let published = own(2001, Some(&sockets[0])).1.publish().expect("the file is there");
+        assert_eq!(owner(), (2001, 2002), "of another user that takes over");
+        drop(published);
+        assert_eq!(owner(), (1001, 1002), "the start failed");
     }
 }

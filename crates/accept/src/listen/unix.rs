@@ -5,13 +5,13 @@
 //! every connection attempt finds the previous socket or the new socket. All cores accept from the
 //! same socket. Tested through the binary (`crates/e2e/tests/e2e/unix.rs`).
 
-use super::names::{PendingMode, PendingName, Unpublished};
+use super::names::{FileRights, PendingName, PendingRights, Unpublished};
 use crate::{
     admission_control::QUEUE_MAX,
     port_owner::{PortOwner, of_process},
 };
 use rustix::{
-    fs::{FileType, Mode, OFlags, Stat, fstat, openat},
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, openat},
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt::socket_peercred},
 };
@@ -31,7 +31,10 @@ use std::{
     time::Duration,
 };
 use vermeil_address::{SocketFile, UnixAddr};
-use vermeil_io::{connect_unix, limit_queue, output::NameInFolder};
+use vermeil_io::{
+    connect_unix, limit_queue,
+    output::{FileOwner, NameInFolder},
+};
 
 /// Interval and number of checks for another server. The kernel destroys the io_uring of an ended
 /// process in the background, together with the sockets that the process was accepting from.
@@ -56,11 +59,12 @@ impl From<io::Error> for Refusal {
 
 /// A socket that listens for `addr` under a temporary name, with a duplicate for each of `cores`
 /// cores. `own` is the file of this server's present socket at the path, or of the server that is
-/// being taken over. No other living server is replaced.
+/// being taken over. No other living server is replaced. The file gets `owner`.
 pub(super) fn open(
     addr: UnixAddr,
     cores: usize,
     own: Option<SocketFile>,
+    owner: Option<FileOwner>,
 ) -> Result<(PendingName, Vec<OwnedFd>), Refusal> {
     let name = NameInFolder::find(addr.path())?;
     if let Some(why) = obstacle(&name) {
@@ -74,7 +78,7 @@ pub(super) fn open(
     {
         return Err(Refusal::Taken(holder));
     }
-    let (socket, pending) = bind(addr, name, seen)?;
+    let (socket, pending) = bind(addr, FileRights { mode: addr.mode(), owner }, name, seen)?;
     let mut sockets = vec![socket];
     while sockets.len() < cores {
         match sockets[0].try_clone() {
@@ -89,12 +93,17 @@ pub(super) fn open(
     Ok((pending, sockets))
 }
 
-fn bind(addr: UnixAddr, name: NameInFolder, seen: Option<SeenFile>) -> io::Result<(OwnedFd, PendingName)> {
+fn bind(
+    addr: UnixAddr,
+    rights: FileRights,
+    name: NameInFolder,
+    seen: Option<SeenFile>,
+) -> io::Result<(OwnedFd, PendingName)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let temporary = bind_temporary(&socket, &name, temporary_name)?;
     let listens = || {
-        let file = set_mode(&temporary, addr.mode(), None)?;
+        let file = set_rights(&temporary, rights, None)?;
         limit_queue(socket.as_fd(), QUEUE_MAX)?;
         Ok(file)
     };
@@ -155,9 +164,13 @@ fn hold(name: &NameInFolder) -> Result<(OwnedFd, Stat), Errno> {
     Ok((file, found))
 }
 
-/// Sets the mode of the socket's file, which must be `expected`, if given. The file is held open
-/// meanwhile, because another user of the folder could put a link in its place.
-fn set_mode(name: &NameInFolder, mode: u32, expected: Option<SocketFile>) -> io::Result<SocketFile> {
+/// Sets the owner and the mode of the socket's file, which must be `expected`, if given. The file is
+/// held open meanwhile, because another user of the folder could put a link in its place.
+fn set_rights(
+    name: &NameInFolder,
+    FileRights { mode, owner }: FileRights,
+    expected: Option<SocketFile>,
+) -> io::Result<SocketFile> {
     let (file, found) = hold(name)?;
     if expected.is_some_and(|expected| expected != identity(&found)) {
         return Err(io::ErrorKind::AddrInUse.into());
@@ -165,26 +178,36 @@ fn set_mode(name: &NameInFolder, mode: u32, expected: Option<SocketFile>) -> io:
     if !is_socket(&found) {
         return Err(Errno::NOTSOCK.into());
     }
+    if let Some(FileOwner { uid, gid }) = owner {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        chownat(&file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
+    }
     fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))?;
     Ok(identity(&found))
 }
 
-/// Sets the mode of a bound socket's file, unless another file has the path by now.
-pub(super) fn change_mode(bound: UnixAddr, mode: u32, file: SocketFile) -> Result<(), Refusal> {
-    set_mode(&NameInFolder::find(bound.path())?, mode, Some(file))?;
+/// Sets the rights of a bound socket's file, unless another file has the path by now.
+pub(super) fn change_rights(bound: UnixAddr, rights: FileRights, file: SocketFile) -> Result<(), Refusal> {
+    set_rights(&NameInFolder::find(bound.path())?, rights, Some(file))?;
     Ok(())
 }
 
-/// The address of an inherited socket. Its file gets another mode when the caller publishes
+/// The address of an inherited socket. Its file gets another mode or owner when the caller publishes
 /// `names`. Returns `None` if the path leads to another file by now. The file of a socket of the
 /// service manager stays as it is.
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr, names: &mut Unpublished) -> Option<UnixAddr> {
     let Some(file) = bound.file() else { return Some(addr) };
-    if file_at(addr.path()) != Some(file) {
+    let found = NameInFolder::find(addr.path()).ok()?.stat().ok()?;
+    if identity(&found) != file {
         return None;
     }
-    if addr.mode() != bound.mode() {
-        names.add_mode(PendingMode { addr: addr.bound_as(file), file, former: bound.mode() });
+    // A process that becomes no other user leaves the owner as it is.
+    let owner = names.owner();
+    let present = owner.map(|_| FileOwner { uid: found.st_uid, gid: found.st_gid });
+    let new = FileRights { mode: addr.mode(), owner };
+    let former = FileRights { mode: bound.mode(), owner: present };
+    if new != former {
+        names.add_rights(PendingRights { addr: addr.bound_as(file), file, new, former });
     }
     Some(addr.bound_as(file))
 }
@@ -223,10 +246,6 @@ fn living(path: &Path) -> Option<Option<PortOwner>> {
         thread::sleep(pause);
     }
     Some(holder.and_then(|pid| of_process(u32::try_from(pid).ok()?)))
-}
-
-fn file_at(path: &Path) -> Option<SocketFile> {
-    file_named(&NameInFolder::find(path).ok()?)
 }
 
 /// The file with this name.

@@ -147,7 +147,10 @@ table! {
         /// server left behind.
         address: At<Listen>,
         /// The mode of a unix socket's file, in octal digits: users with the right to write may
-        /// connect. Without the key: `"0666"`, all users of the machine.
+        /// connect. Without the key: `"0666"`, all users of the machine. The file belongs to the
+        /// server's `user` and the group of `user`; without `user`, to the user that starts the
+        /// server. So with `"0660"` and `user = "www-data"`, members of the group www-data may
+        /// connect.
         mode: Option<At<FileMode>> = None,
         /// Whether each connection begins with a header of the PROXY protocol, version 1 or 2. The
         /// header names the client: for the log, for programs, and for rules about clients. The

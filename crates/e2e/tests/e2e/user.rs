@@ -2,7 +2,7 @@
 //! the tests do not run as the superuser, the tests report a skip and pass, because only the
 //! superuser may change users.
 
-use crate::support::{Io, TestProcess, TestServer, TestSite, on_usual, until, vermeil};
+use crate::support::{ExpectedContent, Io, TestProcess, TestServer, TestSite, on_usual, until, vermeil};
 use rustix::process::{Signal, geteuid};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,6 +11,8 @@ on_usual!(
     every_process_becomes_the_user,
     every_instance_does_and_so_does_the_supervisor,
     the_superuser_is_warned,
+    folder_that_the_user_may_not_enter_is_reported,
+    unix_listener_belongs_to_the_user,
 );
 
 /// The user that every system has, by name and number.
@@ -108,6 +110,90 @@ fn the_superuser_is_warned(io: Io) {
     let server = TestServer::start(io, &TestSite::new(), &[]);
     server.says("vermeil: warning: serving as the superuser; --user NAME");
     server.stops_clean();
+    // Regression: the check did not warn.
+    let file = TestSite::new();
+    let file = file.configure(io, "[[host]]\nroot = \"site\"\n");
+    let check = vermeil(&["check", file.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr);
+    assert!(said.contains("warning: serving as the superuser; --user NAME"), "{said}");
+}
+
+/// Regression: neither the check nor the server said why each request of a host got 403.
+fn folder_that_the_user_may_not_enter_is_reported(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    fs::create_dir(site.outside("shut")).unwrap();
+    fs::set_permissions(site.outside("shut"), fs::Permissions::from_mode(0o700)).unwrap();
+    let hosts = "[[host]]\nroot = \"site\"\n[[host]]\nnames = [\"shut.test\"]\nroot = \"shut\"\n";
+    let file = site.configure(io, &format!("user = \"nobody:nogroup\"\n{hosts}"));
+    let check = vermeil(&["check", file.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr);
+    let why = "/shut: user nobody:nogroup may not enter it, so clients get 403; run chgrp and chmod";
+    assert!(said.contains(why) && said.contains(" host.root: shut.test: "), "{said}");
+    let server = TestServer::of_file(&file);
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: shut.test\r\n\r\n");
+    assert_eq!(client.read(ExpectedContent::Follows).status, 403);
+    server.says("/shut: no permission to read it");
+    server.stops_clean();
+}
+
+/// Regression: the socket belonged to the superuser, so no proxy could use a mode like 0660. A
+/// refused right named a wrong cure, or none.
+fn unix_listener_belongs_to_the_user(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    fs::create_dir(site.outside("run")).unwrap();
+    let (path, control) = (site.outside("run/v.sock"), site.outside("run/control"));
+    let host = "[[host]]\nroot = \"site\"\n";
+    let configure = |mode: &str, more: &str, keys: &str| {
+        let listener = format!("[[listener]]\naddress = \"unix:run/v.sock\"\nmode = \"{mode}\"\n{more}");
+        let top = "user = \"nobody:nogroup\"\ncontrol = \"run/control\"\n";
+        site.configure(io, &format!("{top}{listener}{host}{keys}"))
+    };
+    let rights = || {
+        let found = fs::symlink_metadata(&path).unwrap();
+        (found.uid(), found.gid(), found.permissions().mode() & 0o777)
+    };
+    let reload = || {
+        let reload = vermeil(&["reload", "--control", control.to_str().unwrap()]).output().unwrap();
+        (reload.status.code(), String::from_utf8_lossy(&reload.stderr).into_owned())
+    };
+    let server = TestServer::of_file(&configure("0660", "", ""));
+    assert_eq!(rights(), (NOBODY.1, NOBODY.1, 0o660));
+    let next = TestServer::of_file_with(&configure("0600", "", ""), &["--take-over"]);
+    next.says("vermeil: took over from process ");
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+    assert_eq!(rights(), (NOBODY.1, NOBODY.1, 0o600));
+    assert_eq!(reload().0, Some(0));
+    // The folder belongs to the superuser, so the server may not make another file.
+    let cure =
+        "Permission denied (os error 13); the server has given up this right (`user`): restart the server";
+    let file = configure("0666", "", "");
+    let (code, said) = reload();
+    assert!(code == Some(2) && said.contains("v.sock: ") && said.contains(cure), "{said}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (code, said) = reload();
+    assert!(
+        code == Some(2) && said.contains("cannot read the configuration: ") && said.contains(cure),
+        "{said}"
+    );
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let key = site.outside("key.pem");
+    fs::write(&key, "").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let secure = "[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n";
+    configure("0600", secure, "certificate = \"key.pem\"\nkey = \"key.pem\"\n");
+    let (code, said) = reload();
+    assert!(code == Some(2) && said.contains("key.pem: ") && said.contains(cure), "{said}");
+    configure("0600", "", "");
+    assert_eq!(reload().0, Some(0));
+    assert_eq!(rights(), (NOBODY.1, NOBODY.1, 0o600));
+    next.stops_clean();
 }
 
 #[test]
