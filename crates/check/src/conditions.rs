@@ -40,13 +40,14 @@ pub(crate) fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) 
     let roots = hosts.iter().filter(is_needed).filter_map(|id| {
         let root = hosts.host(id).root.filter(|root| looked_at.insert(root.to_path_buf()))?;
         let why = folder_trouble(root)?;
-        let told = format!("cannot serve {}: {why}; make it, or name another as root", root.display());
+        let told =
+            format!("cannot serve {}: {why}; make a folder there, or name another as root", root.display());
         Some(tell(PlacedKey::Root(id), told))
     });
     let of_send_root = |root: &SendRoot| {
         let why = folder_trouble(&root.folder)?;
         Some(format!(
-            "cannot have files of {} sent: {why}; make it, or take it out of send",
+            "cannot have files of {} sent: {why}; make a folder there, or take it out of send",
             root.folder.display()
         ))
     };
@@ -130,11 +131,12 @@ fn place_trouble(what: &str, path: &Path) -> Option<String> {
         _ => return None,
     };
     let why = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        io::ErrorKind::NotFound => "there is no such folder; make it, or name another place".to_owned(),
+        // A link or another entry that the superuser must not follow; the error has the cure.
         _ => error.to_string(),
     };
     let folder = path.parent().unwrap_or(path).display();
-    Some(format!("cannot {what} {}: {folder}: {why}; make it, or name another place", path.display()))
+    Some(format!("cannot {what} {}: {folder}: {why}", path.display()))
 }
 
 /// The reason why programs lack space: the private folder, or the folder for request bodies.

@@ -41,7 +41,10 @@ pub(crate) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, S
             && let Some((folder, _)) = options.hosts.folder(*folder)
             && let Some(why) = folder_trouble(folder)
         {
-            let what = format!("cannot serve {}: {why}; make it, or name another as root", folder.display());
+            let what = format!(
+                "cannot serve {}: {why}; make a folder there, or name another as root",
+                folder.display()
+            );
             doubts.push((PlacedKey::RouteRoot(id, number), what));
         }
     }

@@ -51,7 +51,7 @@ fn missing_root_of_each_host_has_its_place() {
     let (warnings, refusals) =
         found("[[host]]\nroot = \"gone\"\n[[host]]\nnames = [\"b\"]\nroot =   \"too\"\n");
     assert_eq!(warnings, ["v.toml:5:10: host.root: b: cannot serve too: there is no such folder"]);
-    let why = "cannot serve gone: there is no such folder; make it, or name another as root";
+    let why = "cannot serve gone: there is no such folder; make a folder there, or name another as root";
     assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
 }
 
@@ -130,7 +130,7 @@ fn missing_folder_of_programs_is_warned_of() {
 fn missing_folder_of_route_is_warned_of() {
     let text =
         "[[host]]\nroot = \"site\"\n[[host.route]]\nprefix = \"/a\"\naction = \"files\"\nroot = \"gone\"\n";
-    let why = "cannot serve gone: there is no such folder; make it, or name another as root";
+    let why = "cannot serve gone: there is no such folder; make a folder there, or name another as root";
     assert_eq!(warnings(text), [format!("v.toml:6:8: host.route.root: the default host: {why}")]);
 }
 
@@ -158,7 +158,7 @@ fn folder_to_send_from_must_be_there() {
     let text = "[cgi]\nsend = [\"gone\", \".\"]\n[[host]]\nroot = \".\"\n\
                 [host.cgi]\nsend = [\"/x=v.toml\", \"gone\"]\n";
     let refused = |name: &str, why: &str| {
-        format!("cannot have files of {name} sent: {why}; make it, or take it out of send")
+        format!("cannot have files of {name} sent: {why}; make a folder there, or take it out of send")
     };
     let expected = [refused("gone", "there is no such folder"), refused("v.toml", "it is no folder")];
     assert_eq!(found(text).1, expected);

@@ -120,7 +120,7 @@ pub enum LogMaker {
     Server,
 }
 
-/// Adds the owner of the file if that explains the failure.
+/// Adds the owner of the file or of its folder if that explains the failure.
 fn with_owner(path: &Path, error: io::Error) -> io::Error {
     let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
     let ours = rustix::process::geteuid().as_raw();
@@ -129,6 +129,15 @@ fn with_owner(path: &Path, error: io::Error) -> io::Error {
             let (owner, us, path) = (user_name(owner), user_name(ours), path.display());
             let words = format!(
                 "{error}, because it belongs to user {owner} and the server is user {us}; give it away with `chown {us} {path}`"
+            );
+            io::Error::new(error.kind(), words)
+        }
+        Err(_) if is_denied => {
+            let us = user_name(ours);
+            let folder = path.parent().unwrap_or(path).display();
+            let words = format!(
+                "{error}, because user {us}, which the server is, may not enter or write in {folder}; let the user do so, \
+                 for example with `chown {us} {folder}`"
             );
             io::Error::new(error.kind(), words)
         }

@@ -5,7 +5,10 @@
 //! server as numbers (`reply.rs`).
 
 use crate::{check::ProgramRefusal, request::REQUEST_BYTES_MAX, user::user_name};
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use thiserror::Error;
 
 /// The keeper, the spawner or another process beside the server could not be started.
@@ -101,7 +104,7 @@ pub enum DefineError {
 #[non_exhaustive]
 pub enum SpawnError {
     /// The program was refused, or a step of the start failed.
-    #[error("cannot start {path}: {fault}")]
+    #[error("cannot start {}: {fault}", subject(path, fault))]
     Failed {
         /// The path that the step used, mostly the program.
         path: PathBuf,
@@ -138,6 +141,13 @@ pub enum SpawnError {
     /// Neither spawner nor keeper are left.
     #[error("cannot ask for a program: the spawner and its keeper are gone; restart the server")]
     Gone,
+}
+
+/// The program, or the program's cgroup in place of its path.
+fn subject(path: &Path, fault: &StartFault) -> String {
+    let is_cgroup = matches!(fault, StartFault::Step { step: StartStep::Cgroup | StartStep::Bounds, .. });
+    let of = if is_cgroup { "the program in the cgroup " } else { "" };
+    format!("{of}{}", path.display())
 }
 
 impl SpawnError {

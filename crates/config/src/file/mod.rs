@@ -236,8 +236,12 @@ fn parsed<R>(
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let message = error.message();
+        let span = error.span().unwrap_or(0..0);
         let is_unclosed = message.starts_with("invalid") && message.contains("string, expected");
-        reader.problem(error.span().unwrap_or(0..0), if is_unclosed { report::UNCLOSED } else { message });
+        match text.get(span.clone()).filter(|_| message == "duplicate key") {
+            Some(key) => reader.problem(span, format!("{key} is written twice; leave one of the two out")),
+            None => reader.problem(span, if is_unclosed { report::UNCLOSED } else { message }),
+        }
     }
     let span = table.span();
     read(&ConfigNode::new(span, DeValue::Table(table.into_inner())), reader)

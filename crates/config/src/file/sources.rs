@@ -117,8 +117,13 @@ impl ConfigText {
 impl IncludedFile {
     fn read(path: PathBuf) -> Self {
         let text = fs::read(&path).map_err(|error| {
-            let error = rights::explain(error);
-            format!("cannot read this included file: {error}")
+            let cure = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
+                    "; remove the name, or change include so that it is left out"
+                }
+                _ => "",
+            };
+            format!("cannot read this included file: {}{cure}", rights::explain(error))
         });
         let text = text.and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| {

@@ -626,6 +626,14 @@ fn the_page_has_every_key_and_the_introduction_parses() {
 }
 
 #[test]
+fn key_written_twice_is_named() {
+    let host = "[[host]]\nroot = \"www\"\ncompress = true\n[host.compress]\n";
+    let file: ConfigText = host.to_owned().into();
+    let error = take(Path::new("v.toml"), &file, &surroundings()).expect_err("refused").to_string();
+    assert!(error.starts_with("v.toml:4:7: compress is written twice; leave one of the two out"), "{error}");
+}
+
+#[test]
 fn reload_names_keys_that_need_restart() {
     let of = |keys: &str| load(&format!("{keys}\n[[host]]\nroot = \"www\"\n")).instances;
     let differ = |old, new| keys_that_differ(&of(old), &of(new));

@@ -104,6 +104,10 @@ impl std::fmt::Display for ProgramEnding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             ProgramEnd::Code(code) => write!(f, "code {code}"),
+            // Also the kernel's end of a process that has used its `cpu_time`.
+            ProgramEnd::Signal(9) => f.write_str(
+                "signal 9 (for want of memory, beyond cpu_time in [host.cgi], or by another process)",
+            ),
             ProgramEnd::Signal(signal) => write!(f, "signal {signal}"),
             ProgramEnd::Late => f.write_str("its time"),
         }
@@ -214,6 +218,12 @@ impl From<Lost> for EndedAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn killed_program_names_possible_limit() {
+        let failure = Failure::Exited(ProgramEnd::Signal(9)).to_string();
+        assert!(failure.starts_with("it ended with signal 9 (") && failure.contains("cpu_time"), "{failure}");
+    }
 
     /// Regression: the messages said that a limit was exceeded without naming the limit.
     #[test]

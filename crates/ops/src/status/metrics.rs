@@ -251,9 +251,9 @@ fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) ->
     families.counter("compression_output", help, bytes, each(instances, |of| of.output_bytes))?;
     let help = "Time of cores for compression";
     families.counter("compression_work", help, Some(Unit::Seconds), each(instances, |of| of.work_s))?;
-    let help = "Compressed contents of files in memory";
+    let help = "Memory of the cache of compressed files";
     families.gauge("compression_cache", help, Some(Unit::Bytes), each(instances, |of| of.cache_bytes))?;
-    let help = "The same with evicted contents that clients still receive";
+    let help = "Compressed contents of files, with evicted contents that clients still receive";
     families.gauge("compression_content", help, Some(Unit::Bytes), each(instances, |of| of.content_bytes))
 }
 

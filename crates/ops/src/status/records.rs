@@ -477,8 +477,8 @@ record! {
         cache_bytes_max: u64,
         /// Compressed contents of files in memory.
         cache_files: u64,
-        /// Memory of all compressed contents of files: those in the cache, and evicted contents
-        /// that clients still receive.
+        /// Bytes of all compressed contents of files: those in the cache, and evicted contents
+        /// that clients still receive. `cache_bytes` counts 256 bytes more for each file.
         content_bytes: u64,
     }
 }

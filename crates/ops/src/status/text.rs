@@ -116,7 +116,7 @@ impl Display for CompressionStatus {
         writeln!(
             f,
             "compression: {} files and {} answers of programs to {share:.0} % of their size, {:.1} s of work in {} steps of \
-             {step_ms:.2} ms; {} answers from {} of {} with {} files ({} with evicted contents that clients still receive); {} not \
+             {step_ms:.2} ms; {} answers from {} of {} with {} files ({} of content, with evicted contents that clients still receive); {} not \
              compressed for want of room",
             self.files,
             self.answers,
