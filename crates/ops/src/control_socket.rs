@@ -1,9 +1,9 @@
 //! The path of the control socket, which only its owner can reach.
 //!
 //! The socket has mode 0600 from the start. The server makes the default folder with mode 0700, and
-//! refuses a folder that another user could have made or may write in. The server replaces a name that an ended
-//! server left behind, but not the name of a socket that answers. Abstract names are not used,
-//! because they have no owner. Tested in `control_socket/tests.rs`.
+//! refuses a folder that another user could have made or may write in. The server replaces a name
+//! that an ended server left behind, but not the name of a socket that answers. Abstract names are
+//! not used, because they have no owner. Tested in `control_socket/tests.rs`.
 
 use rustix::{
     fs::{FileType, Mode, OFlags, Stat, fstat, open},
@@ -78,8 +78,8 @@ pub fn default_folder() -> PathBuf {
     }
 }
 
-/// Whether `folder` belongs to this user and other users may not write in it, so that only this user
-/// makes its sockets. A service manager makes such a folder with mode 0755. Does not follow a
+/// Whether `folder` belongs to this user and other users may not write in it, so that only this
+/// user makes its sockets. A service manager makes such a folder with mode 0755. Does not follow a
 /// symbolic link, because the link's owner would then choose the folder.
 pub fn is_private(folder: &Path) -> io::Result<bool> {
     is_open_folder_private(&open_folder(folder)?)

@@ -164,8 +164,8 @@ fn hold(name: &NameInFolder) -> Result<(OwnedFd, Stat), Errno> {
     Ok((file, found))
 }
 
-/// Sets the owner and the mode of the socket's file, which must be `expected`, if given. The file is
-/// held open meanwhile, because another user of the folder could put a link in its place.
+/// Sets the owner and the mode of the socket's file, which must be `expected`, if given. The file
+/// is held open meanwhile, because another user of the folder could put a link in its place.
 fn set_rights(
     name: &NameInFolder,
     FileRights { mode, owner }: FileRights,
@@ -192,9 +192,9 @@ pub(super) fn change_rights(bound: UnixAddr, rights: FileRights, file: SocketFil
     Ok(())
 }
 
-/// The address of an inherited socket. Its file gets another mode or owner when the caller publishes
-/// `names`. Returns `None` if the path leads to another file by now. The file of a socket of the
-/// service manager stays as it is.
+/// The address of an inherited socket. Its file gets another mode or owner when the caller
+/// publishes `names`. Returns `None` if the path leads to another file by now. The file of a socket
+/// of the service manager stays as it is.
 pub(super) fn renew(addr: UnixAddr, bound: UnixAddr, names: &mut Unpublished) -> Option<UnixAddr> {
     let Some(file) = bound.file() else { return Some(addr) };
     let found = NameInFolder::find(addr.path()).ok()?.stat().ok()?;
