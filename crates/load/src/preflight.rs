@@ -22,11 +22,12 @@ use crate::wire::quoted;
 /// ready for a load.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest wait for the answer to a TLS handshake that only shows the server's protocol. A guess.
+/// Longest wait for the answer to a TLS handshake that only shows the server's protocol. A
+/// lost packet may be sent again: a first retransmission comes after a second (RFC 6298 §2.1).
 const TLS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest wait for the rest of a line whose first bytes have come. The line is only for the error
-/// message. A guess.
+/// Longest wait for each further part of a line whose first bytes have come. The line is only for
+/// the error message, so the value limits the delay of that message.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The first bytes of an HTTP/2 client: the preface and empty settings (RFC 9113 §3.4, §6.5).

@@ -145,7 +145,7 @@ pub struct Gates {
     pub repeated_max: f64,
     /// Least number of good answers. 100, the minimum of SPECweb2005 for each page.
     pub answers_min: u64,
-    /// Shortest window. A second, a guess: a hundred beats of the pulse.
+    /// Shortest window. A second: a hundred beats of the pulse, so `LATE_MAX` is a whole beat.
     pub window_min: Duration,
 }
 

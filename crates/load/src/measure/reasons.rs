@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of different reasons. A guess: a server rarely fails in more ways, and a report
-/// must be readable.
+/// Maximum number of different reasons: a limit on the lines of a report. A further line has the
+/// count of the others.
 const REASONS_MAX: usize = 8;
 
 /// Reasons in words, with counts.

