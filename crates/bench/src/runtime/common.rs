@@ -98,7 +98,7 @@ pub(super) async fn ping_pong<T: Tasks>(tasks: T, pairs: u64, rounds: u64) -> u6
     sum
 }
 
-/// Places in the queue of [`channel`]. A guess: the usual number in pipelines.
+/// Places in the queue of [`channel`]: a parameter of this load, the same for all runtimes.
 const CHANNEL_PLACES: usize = 128;
 
 /// Four producers send `count` numbers each through a bounded channel to four consumers.
