@@ -49,8 +49,8 @@ impl KeyedStreamSize {
     }
 }
 
-/// Records that a producer posts before other colors have their turn. A guess: some ten
-/// microseconds.
+/// Records that a producer posts before other colors have their turn. By bench `runtime` a post
+/// takes 39 to 82 ns, so a batch posts for 2.5 to 5.2 µs.
 pub const BATCH: usize = 64;
 
 /// Expected time of posting a batch.

@@ -21,7 +21,8 @@ use std::{
 };
 use vermeil::{CoreIndex, Handle, Source};
 
-/// Events taken in one call. A guess: 1.5 KiB, and a second call when more wait.
+/// Events taken in one call: a limit on the buffer on the stack, 1.5 KiB on x86-64. A second call
+/// takes more.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// Called when a socket is ready: posts an event.
