@@ -29,7 +29,8 @@ use crate::preemption::waits;
 /// wait, except for pages in the swap space, like any access to memory.
 const WITHOUT_DISK: [u32; 2] = [0x0102_1994, 0x8584_58F6];
 
-/// The cpu time of a hand-over to another thread and back. Guess: two wake-ups of 5 µs.
+/// The cpu time of a hand-over to another thread and back, rounded up. Measured: 6.5 to 8.7 µs for
+/// two threads that wake each other through a channel.
 const HAND_OVER_NS: i64 = 10_000;
 
 /// Each nanosecond of a wait costs so many. With a disk that answers in 10 ms a core waits
