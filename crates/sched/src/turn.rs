@@ -10,7 +10,9 @@ use crate::Stealing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {
     /// Events that a color and its successors may run before the next color's turn. Higher keeps
-    /// caches warm, lower is fairer. Default 32, a guess between Mely's 10 and Verona's 100.
+    /// caches warm, lower is fairer. Default 32, between Mely's 10 and Verona's 100. Simulated: on
+    /// an overloaded machine (`keyed` on `pentium3-4`) 16 loses 7 % of the rate, and 64 gains 6 %.
+    /// The other shipped workloads change their rate by 2.3 % at most.
     pub batch_events: usize,
     /// Events that a core may run before polling I/O and timers again. Default 256: at a few
     /// microseconds per event, under a millisecond.

@@ -24,7 +24,9 @@ pub const WARM_BATCH_MAX_NS: u64 = 10_000_000;
 /// Runs of both kinds after which their difference is believed.
 const SURE: u32 = 8;
 
-/// The least part of a run that coming back must cost, because less does not justify a wait. Guess.
+/// The least part of a run that coming back must cost, because less does not justify a wait.
+/// Simulated: twice as much loses 26 % of the rate of `image-pipeline` on `opteron8380-4x4` and
+/// 13 % on `hybrid`. Half as much changes no rate by more than the seed does.
 const WORTH: f32 = 0.25;
 
 /// The multiple of the mean that a run may count, because a thread that lost the cpu says nothing
