@@ -15,6 +15,7 @@ mod common;
 mod duel;
 mod own;
 mod peers;
+mod server_graph;
 mod sizes;
 mod tasks;
 

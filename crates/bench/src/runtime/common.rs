@@ -1,8 +1,8 @@
 //! Programs written once over [`Tasks`]: the same code on Vermeil and on its peers.
 //!
-//! skynet, spawn, ping-pong, channel and unbalanced run in this form on all variants. The keyed
-//! stream and the mixed jobs here are the peers' forms; Vermeil's forms are in `vermeil-programs`,
-//! and both forms share every kernel. All channels are `async-channel`'s. Each program returns its
+//! skynet, spawn, ping-pong, channel, pin and unbalanced run in this form on all variants. The
+//! keyed stream and the mixed jobs here are the peers' forms; Vermeil's forms are in
+//! `vermeil-programs`, and both forms share every kernel. All channels are `async-channel`'s. Each program returns its
 //! checksum.
 
 use std::future::Future;
@@ -130,6 +130,42 @@ pub(super) async fn channel<T: Tasks>(tasks: T, count: u64) -> u64 {
         sum = sum.wrapping_add(consumer.await);
     }
     sum
+}
+
+/// Requests of [`pin`] in progress at a time. A guess: a few for each core of a small machine.
+const PIN_CLIENTS: u64 = 16;
+/// Microseconds of a request of [`pin`].
+const PIN_US: f64 = 20.0;
+/// Microseconds of receiving such a request.
+const PIN_RECEIVE_US: f64 = 0.7;
+
+/// One task receives `requests` requests and makes a task for each, as a server with one socket
+/// does. A client sends its next request when the former has its answer.
+pub(super) async fn pin<T: Tasks>(tasks: T, requests: u64, pace: MixingPace) -> u64 {
+    let rounds = |us: f64| (pace.rounds_per_us * us).max(1.0) as u64;
+    let (work_rounds, receive_rounds) = (rounds(PIN_US), rounds(PIN_RECEIVE_US));
+    let (sender, receiver) = async_channel::unbounded();
+    for _ in 0..PIN_CLIENTS {
+        // The first request of a client follows no answer.
+        sender.send(0).await.expect("the queue has no bound");
+    }
+    let own = tasks.clone();
+    let server = tasks.spawn(async move {
+        let mut sum = 0u64;
+        for number in 0..requests {
+            sum = sum.wrapping_add(receiver.recv().await.expect("every client sends"));
+            let received = mix(receive_rounds, number);
+            let client = sender.clone();
+            own.start(async move {
+                client.send(mix(work_rounds, received)).await.expect("the server waits");
+            });
+        }
+        for _ in 0..PIN_CLIENTS {
+            sum = sum.wrapping_add(receiver.recv().await.expect("every request has an answer"));
+        }
+        sum
+    });
+    server.await
 }
 
 /// The keyed stream with a task and an unbounded channel for each key; producers yield after each

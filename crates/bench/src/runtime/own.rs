@@ -36,7 +36,9 @@ pub(super) fn run(handle: &Handle, run: ChildRun) -> io::Result<ChildResult> {
         | BenchProgram::Spawn
         | BenchProgram::Unbalanced
         | BenchProgram::PingPong
-        | BenchProgram::Channel => {
+        | BenchProgram::Channel
+        | BenchProgram::Pin
+        | BenchProgram::ServerGraph => {
             return Ok(on_tasks(&Vermeil(handle.clone()), run));
         }
         BenchProgram::PostLocal => post_local(handle, sizes::posts(run)),

@@ -10,6 +10,7 @@ use vermeil_programs::kernel::{MixingPace, mix};
 use crate::runtime::child::{ChildResult, ChildRun};
 use crate::runtime::common;
 use crate::runtime::plan::{BenchProgram, RuntimeVariant};
+use crate::runtime::server_graph::server_graph;
 use crate::runtime::sizes;
 use crate::runtime::tasks::{Smol, Tasks, Tokio};
 
@@ -84,6 +85,15 @@ async fn common_form<T: Tasks>(tasks: T, run: ChildRun) -> (u64, u64, Option<hdr
         BenchProgram::Channel => {
             let count = sizes::messages(run);
             (4 * count, common::channel(tasks, count).await, None)
+        }
+        BenchProgram::Pin => {
+            let requests = sizes::requests(run);
+            (2 * requests, common::pin(tasks, requests, pace).await, None)
+        }
+        BenchProgram::ServerGraph => {
+            let size = sizes::server_graph(run);
+            let (checksum, delays) = server_graph(tasks, size, pace).await;
+            (size.events(), checksum, Some(delays))
         }
         BenchProgram::KeyedStream => {
             let size = sizes::keyed_stream(run);

@@ -30,6 +30,10 @@ pub enum BenchProgram {
     PingPong,
     /// Producers and consumers around one bounded queue.
     Channel,
+    /// One task receives all requests and makes a task for each.
+    Pin,
+    /// A server's graph of tasks: bursts, a shift, and a long job at times.
+    ServerGraph,
     /// Posting an event and running the event, at once, on the same core.
     PostLocal,
     /// Posting to a core that is busy with such events.
@@ -44,7 +48,7 @@ pub enum BenchProgram {
 
 impl BenchProgram {
     /// Every program, in the order of the tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::SqrtPipeline,
         Self::ImagePipeline,
         Self::ImageServer,
@@ -57,6 +61,8 @@ impl BenchProgram {
         Self::Unbalanced,
         Self::PingPong,
         Self::Channel,
+        Self::Pin,
+        Self::ServerGraph,
         Self::PostLocal,
         Self::PostRemote,
         Self::Steal100,
@@ -79,6 +85,8 @@ impl BenchProgram {
             Self::Unbalanced => "unbalanced",
             Self::PingPong => "ping-pong",
             Self::Channel => "channel",
+            Self::Pin => "pin",
+            Self::ServerGraph => "server-graph",
             Self::PostLocal => "post-local",
             Self::PostRemote => "post-remote",
             Self::Steal100 => "steal-100",
@@ -99,7 +107,16 @@ impl BenchProgram {
 
     /// Returns whether the program has the same source on all variants.
     pub fn is_common(self) -> bool {
-        matches!(self, Self::Skynet | Self::Spawn | Self::Unbalanced | Self::PingPong | Self::Channel)
+        matches!(
+            self,
+            Self::Skynet
+                | Self::Spawn
+                | Self::Unbalanced
+                | Self::PingPong
+                | Self::Channel
+                | Self::Pin
+                | Self::ServerGraph
+        )
     }
 
     /// Returns whether the program runs on `variant`.

@@ -26,7 +26,7 @@ round, so 1.00 is the best itself. The spread of each number is *low – high* o
 entries that differ by less than their spread, luck decides which is best. So the best policy and the best peer meet \
 the default again, in further pairs of runs; *the default, again* is the throughput of the default relative to theirs. \
 *CPU* is the processor time of the process per event, and *switches* the context switches per event. Both exclude the \
-clients of a server, and include the search for work in a peer's threads. *p99 delay* is the wait of a 2 µs event. \
+clients of a server, and include the search for work in a peer's threads. *p99 delay* is the wait of a short event. \
 *Settled* is the time until the throughput comes within a tenth of its final value, in runs of ten times the work. \
 *Regret* is the share of its time that a run lost to plans that the run tried. *Observed* is the additional processor \
 time of an event with the default observation, over pairs of runs on one cpu, where nothing else differs. *Steal* is \
@@ -40,7 +40,10 @@ each thread's heap room for new tasks, and policies that learn have learned. Oth
 new memory for a hundred thousand tasks would hide everything else. rayon has no tasks: its jobs cannot wait, and no \
 other job can wait for their result. So rayon is no peer; its rows show the cost of a computation without tasks. \
 Before each run the bench writes 128 MiB and frees them, because a host takes back memory that its guests leave free, \
-and the next run would wait for the memory.
+and the next run would wait for the memory. *pin* receives all requests in one task, which makes a task of 20 µs for \
+each. *server-graph* answers bursts of 256 requests over 64 connections, each in three steps of 3 µs; from the middle \
+of the run the second step takes 12 µs, and each eighth burst begins with a job of 30 ms. Runtimes with a thread for \
+each core and no stealing are no peers, because the policy `none` shows their behavior.
 
 **What it does not show.** Two virtual cores that share a cache: no placement can bring handlers nearer to each other, \
 `per-node` has a single node and steals within it, and few plans are possible. Servers and their clients share the cores. \

@@ -9,6 +9,7 @@ use vermeil_programs::{
 };
 
 use crate::runtime::child::{ChildRun, RunWatch};
+use crate::runtime::server_graph::ServerGraphSize;
 use crate::size::BenchSize;
 
 /// The full or the smoke number.
@@ -103,6 +104,15 @@ pub(super) fn pairs(run: ChildRun) -> (u64, u64) {
 /// Messages of each producer.
 pub(super) fn messages(run: ChildRun) -> u64 {
     of(run, 50_000, 100).into()
+}
+
+/// Requests of [`pin`](crate::runtime::common::pin).
+pub(super) fn requests(run: ChildRun) -> u64 {
+    of(run, 10_000, 50).into()
+}
+
+pub(super) fn server_graph(run: ChildRun) -> ServerGraphSize {
+    ServerGraphSize { connections: 64, bursts: of(run, 40, 2).into(), requests: of(run, 256, 16).into() }
 }
 
 /// Events posted singly.
