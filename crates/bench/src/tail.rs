@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::machine::BenchCpus;
-use crate::measure::{CpuTime, memory_of_group, processes_of_group};
+use crate::measure::{CpuTime, MachineTime, memory_of_group, processes_of_group};
 use crate::network::BenchNetwork;
 use crate::options::BenchOptions;
 use crate::peers::process::PeerProcess;
@@ -93,7 +93,7 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
 /// As for [`run()`], and when a number is missing or impossible.
 pub fn smoke(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let report = run(options, stop)?;
-    let metrics = ["first_us", "cpu_us", "memory_mb"];
+    let metrics = ["first_us", "cpu_us", "both_us", "memory_mb"];
     report.check(&metrics.map(|metric| (TailServer::Vermeil.name(), metric)))?;
     Ok(report)
 }
@@ -121,14 +121,14 @@ fn sample(
     }
     let visited = VisitedServer { process, state, address, client_cpu: cpus.client, target, stop };
     let process = &visited.process;
-    let (visits, first_us) = visited.measured(&site.first_visits(), VISITS_MAX)?;
+    let (visits, first) = visited.measured(&site.first_visits(), VISITS_MAX)?;
     // Requests in flight at the end are not counted.
     if visits.requests + CONNECTIONS as u64 + 1 < site.folders() as u64 {
         return Err(process.failure(&format!("{} visits to {} folders", visits.requests, site.folders())));
     }
     let requests = site.requests();
     visited.run(&requests, options.duration)?;
-    let (outcome, cpu_us) = visited.measured(&requests, options.duration)?;
+    let (outcome, cpu) = visited.measured(&requests, options.duration)?;
     let memory_mb = memory_of_group(process.group())? as f64 / 1e6;
     let calls = visited.calls(&requests, options.duration)?;
     let program = work.name;
@@ -136,19 +136,31 @@ fn sample(
         let key = PointKey { program: program.into(), variant: server.name().into(), metric, unit };
         points.push(key, value);
     };
-    push("first_us", "us", first_us);
-    push("cpu_us", "us", cpu_us);
+    push("first_us", "us", first.server_us);
+    push("cpu_us", "us", cpu.server_us);
+    push("both_us", "us", cpu.both_us);
     push("per_s", "1/s", outcome.per_second());
     push("memory_mb", "MB", memory_mb);
     if let Some(calls) = calls {
         push("calls", "calls", calls);
     }
     eprintln!(
-        "{program:<28} {:<16} {first_us:>7.1} us first  {cpu_us:>7.1} us  {memory_mb:>6.1} MB  {:>5.1} calls",
+        "{program:<28} {:<16} {:>7.1} us first  {:>7.1} us  {memory_mb:>6.1} MB  {:>5.1} calls",
         server.name(),
+        first.server_us,
+        cpu.server_us,
         calls.unwrap_or(f64::NAN)
     );
     visited.process.stop()
+}
+
+/// The cpu time of a request, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestCpuTime {
+    /// Of the server's processes.
+    pub(crate) server_us: f64,
+    /// Of the server's processes and of the load.
+    pub(crate) both_us: f64,
 }
 
 /// A server that wrk asks for the pages of a site.
@@ -177,12 +189,19 @@ impl VisitedServer<'_> {
         }
     }
 
-    /// The same. Also returns the server's cpu time for a request, in microseconds.
-    pub(crate) fn measured(&self, requests: &str, duration: Duration) -> BenchResult<(WrkOutcome, f64)> {
-        let before = CpuTime::of_group(self.process.group())?;
+    /// The same. Also returns the cpu time of a request.
+    pub(crate) fn measured(
+        &self,
+        requests: &str,
+        duration: Duration,
+    ) -> BenchResult<(WrkOutcome, RequestCpuTime)> {
+        let (before, machine) = (CpuTime::of_group(self.process.group())?, MachineTime::now()?);
         let outcome = self.run(requests, duration)?;
         let spent = CpuTime::of_group(self.process.group())? - before;
-        Ok((outcome, spent.run.as_secs_f64() * 1e6 / outcome.requests as f64))
+        let load = MachineTime::now()?.children_since(&machine);
+        let of_request = |time: Duration| time.as_secs_f64() * 1e6 / outcome.requests as f64;
+        let cpu = RequestCpuTime { server_us: of_request(spent.run), both_us: of_request(spent.run + load) };
+        Ok((outcome, cpu))
     }
 
     /// The number of system calls of a request, in a run of its own that takes at most `duration`.

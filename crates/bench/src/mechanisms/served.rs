@@ -17,9 +17,9 @@ use crate::points::Points;
 use crate::probe::ProbeTarget;
 use crate::size::BenchSize;
 use crate::stop::StopFlag;
-use crate::tail::VisitedServer;
 use crate::tail::servers::{self, TailServer};
 use crate::tail::site::{TailSite, TailTree, TailWork};
+use crate::tail::{RequestCpuTime, VisitedServer};
 
 /// The metric of the server's cpu time per request.
 pub(super) const CPU: &str = "cpu_us";
@@ -156,7 +156,7 @@ impl ServedPairs<'_> {
         let (requests, duration) = (&server.requests, self.options.duration);
         // Fills the caches.
         visited.run(requests, duration)?;
-        let (outcome, cpu_us) = visited.measured(requests, duration)?;
+        let (outcome, RequestCpuTime { server_us: cpu_us, .. }) = visited.measured(requests, duration)?;
         let (calls, per_second) = (visited.calls(requests, duration)?, outcome.per_second());
         let mut numbers =
             vec![(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];

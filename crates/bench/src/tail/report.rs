@@ -13,7 +13,9 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *hosts* is a page of 1 KB of a random host: the only page of the host, or one of 20. *files* is a \
 random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9), *overlayfs* the same on the file system of most containers. *vermeil-uncached* has \
 a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
-per request, after a visit to each folder and a warm-up of the same length. *First* is the same for the first request in each folder, and ends before. *× nginx* is the median of the ratios of the rounds to the column before. *Calls* are the system calls of a request \
+per request, after a visit to each folder and a warm-up of the same length. *Both* adds the cpu time of the load: nginx \
+sends a file from the kernel's memory without a copy, so over loopback the load pays for reading content that no cache \
+holds. *First* is the server's time for the first request in each folder, and ends before. *× nginx* is the median of the ratios of the rounds to the column before. *Calls* are the system calls of a request \
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
 receiving and sending take no calls of their own. *Memory* counts shared pages once.
 
@@ -67,6 +69,8 @@ fn table(points: &Points) -> CellTable {
         "cpu µs",
         "low – high",
         "× nginx",
+        "both µs",
+        "× nginx",
         "first µs",
         "× nginx",
         "calls",
@@ -86,6 +90,8 @@ fn table(points: &Points) -> CellTable {
             median("cpu_us"),
             points.spread(program, variant, "cpu_us"),
             ratio("cpu_us"),
+            median("both_us"),
+            ratio("both_us"),
             median("first_us"),
             ratio("first_us"),
             median("calls"),
