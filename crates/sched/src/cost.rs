@@ -78,6 +78,27 @@ pub struct RunSample {
     pub interrupted: bool,
 }
 
+/// The cost that warm runs of all cores show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmCost {
+    /// Expected time of a warm run in nanoseconds.
+    pub cost_ns: u64,
+    /// Whether a core has noticed a change of the cost since this core's last timed run.
+    pub has_changed: bool,
+}
+
+/// The source of a core's mean of warm runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum WarmSource {
+    /// No run, or the first cold run.
+    #[default]
+    Guess,
+    /// Warm runs of this core.
+    Own,
+    /// Warm runs of other cores.
+    Others,
+}
+
 /// The author's annotations of a handler, as in Mely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostHint {
@@ -99,6 +120,10 @@ pub struct HandlerCost {
     changes: u16,
     /// Consecutive interrupted runs that were ignored.
     interrupted: u8,
+    /// The source of the mean of warm runs.
+    source: WarmSource,
+    /// Cold runs since the last warm run, up to [`COST_SURE`].
+    cold_in_row: u8,
     /// Recent warm runs, halved by [`HandlerCost::fade`], because fresh knowledge weighs more in a
     /// merge.
     fresh: u16,
@@ -117,6 +142,15 @@ impl HandlerCost {
 
     /// Adds a timed run.
     pub fn observe(&mut self, sample: RunSample) {
+        self.observe_beside(sample, None);
+    }
+
+    /// Adds a timed run. `others`: the cost that warm runs of any core show, if there were enough.
+    ///
+    /// A core that runs the handler cold only, for example because each event comes from another
+    /// core, cannot tell a change of the cost from a penalty. Such a core takes the cost of a warm
+    /// run from the others.
+    pub fn observe_beside(&mut self, sample: RunSample, others: Option<WarmCost>) {
         if sample.interrupted && self.interrupted < INTERRUPTED_MOST {
             self.interrupted += 1;
             return;
@@ -125,19 +159,44 @@ impl HandlerCost {
         let run_ns = sample.run_ns as f32;
         match sample.cold {
             None | Some(Distance::Same) => self.observe_warm(run_ns),
+            Some(distance) => self.observe_cold(run_ns, distance, others),
+        }
+    }
+
+    fn observe_cold(&mut self, run_ns: f32, distance: Distance, others: Option<WarmCost>) {
+        self.cold_in_row = self.cold_in_row.saturating_add(1).min(COST_SURE as u8);
+        match others {
+            Some(others) if !self.runs_warm() => {
+                let rise_ns = others.cost_ns as f32 - self.warm.mean();
+                self.warm.restart(others.cost_ns as f32);
+                let former = std::mem::replace(&mut self.source, WarmSource::Others);
+                if others.has_changed || former != WarmSource::Others {
+                    self.doubt_penalties(rise_ns);
+                }
+            }
             // Before any warm run, a cold run is the best guess of the cost, and says nothing about
             // the penalty.
-            Some(_) if self.warm.samples() == 0 => self.warm.restart(run_ns),
-            Some(distance) => {
-                let class = distance.class();
-                let most = OUTLIER * (self.warm.mean() * (1.0 + UNKNOWN_COSTS[class]));
-                self.beyond[class - 1].observe(run_ns.min(most) - self.warm.mean());
-            }
+            _ if self.warm.samples() == 0 => return self.warm.restart(run_ns),
+            _ => {}
         }
+        let class = distance.class();
+        let most = OUTLIER * (self.warm.mean() * (1.0 + UNKNOWN_COSTS[class]));
+        self.beyond[class - 1].observe(run_ns.min(most) - self.warm.mean());
+    }
+
+    /// Whether the mean of warm runs is this core's own and recent.
+    pub fn runs_warm(&self) -> bool {
+        self.source == WarmSource::Own && u32::from(self.cold_in_row) < COST_SURE
+    }
+
+    /// Whether no warm run has shown the cost, on this core or on another.
+    pub fn is_guess(&self) -> bool {
+        self.source == WarmSource::Guess
     }
 
     fn observe_warm(&mut self, run_ns: f32) {
         self.fresh = self.fresh.saturating_add(1);
+        (self.source, self.cold_in_row) = (WarmSource::Own, 0);
         if self.warm.samples() < COST_SURE {
             return self.warm.observe(run_ns);
         }
@@ -147,9 +206,19 @@ impl HandlerCost {
         if self.change.alarms((run_ns - mean) / spread) {
             self.changes = self.changes.saturating_add(1);
             self.warm.restart(run_ns);
-            self.beyond.iter_mut().for_each(|beyond| beyond.doubt(PENALTY_SURE / 2));
+            self.doubt_penalties(run_ns - mean);
         } else {
             self.warm.observe(run_ns);
+        }
+    }
+
+    /// Lowers the confidence in the penalties, because the cost has risen by `rise_ns`. Cold runs
+    /// since the change have counted the rise, or a fall, as penalty.
+    fn doubt_penalties(&mut self, rise_ns: f32) {
+        for beyond in &mut self.beyond {
+            let (least, most) = (beyond.mean().min(0.0), beyond.mean().max(0.0));
+            beyond.shift((beyond.mean() - rise_ns).clamp(least, most) - beyond.mean());
+            beyond.doubt(PENALTY_SURE / 2);
         }
     }
 

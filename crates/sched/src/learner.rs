@@ -14,7 +14,7 @@ pub use published::{PublishedCosts, PublishedMoves, PublishedWord};
 
 use crate::{
     CostHint, Distance, Exploration, HandlerIndex, RunAfter, RunSample, Sampler, StealCandidate, StealCost,
-    Stealing, WarmBatch, cost::CostTable,
+    Stealing, WarmBatch, WarmCost, cost::CostTable,
 };
 
 /// Timed runs of a handler between two publications by the same core. The first few are published
@@ -40,7 +40,10 @@ pub struct Learner {
 struct LearnedHandler {
     warm_batch: WarmBatch,
     cost_hint: CostHint,
+    /// Timed runs, from the last change of the cost.
     timed: u32,
+    /// The phase of the handler at the last timed run, as published.
+    phase: u32,
 }
 
 impl Learner {
@@ -64,7 +67,12 @@ impl Learner {
         while self.handlers.len() <= handler.0 as usize {
             let cost_hint = cost_hint(HandlerIndex(self.handlers.len() as u32));
             self.costs.register(cost_hint);
-            self.handlers.push(LearnedHandler { warm_batch: WarmBatch::default(), cost_hint, timed: 0 });
+            self.handlers.push(LearnedHandler {
+                warm_batch: WarmBatch::default(),
+                cost_hint,
+                timed: 0,
+                phase: 0,
+            });
         }
     }
 
@@ -101,12 +109,26 @@ impl Learner {
         after: RunAfter,
         published: &PublishedCosts<W>,
     ) {
-        self.costs.observe(handler, sample);
+        let known = &mut self.handlers[handler.0 as usize];
+        let phase = published.phase();
+        let has_changed = std::mem::replace(&mut known.phase, phase) != phase;
+        let others = published.measured_ns().map(|cost_ns| WarmCost { cost_ns, has_changed });
+        let cost = self.costs.handler(handler);
+        let (changes, was_guess) = (cost.changes(), cost.is_guess());
+        self.costs.observe_beside(handler, sample, others);
+        let cost = self.costs.handler(handler);
+        if cost.changes() != changes {
+            known.phase = published.begin_phase();
+        }
+        if known.phase != phase || has_changed || cost.is_guess() != was_guess {
+            // The next runs are published at once, as the first.
+            known.timed = 0;
+        }
         if let Some(distance) = sample.cold.filter(|_| !sample.interrupted) {
             published.count_cold_run(distance);
         }
-        let known = &mut self.handlers[handler.0 as usize];
         if sample.cold.is_none() && !sample.interrupted {
+            published.count_warm_run();
             known.warm_batch.observe(sample.run_ns, after);
         }
         known.timed += 1;

@@ -39,7 +39,7 @@ mod warm_batch;
 pub use back_off::{BackOff, BackOffBounds};
 pub use budget::{Budget, Exploration, Sampler};
 pub use core_load::{CoreLoad, HeldBack};
-pub use cost::{CostHint, HandlerCost, Interruptions, RunSample, StealCost};
+pub use cost::{CostHint, HandlerCost, Interruptions, RunSample, StealCost, WarmCost};
 pub use error::SchedError;
 pub use fixed_pace::FixedPace;
 pub use histogram::Classes;

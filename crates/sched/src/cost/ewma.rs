@@ -65,6 +65,11 @@ impl<const WINDOW: u32> Ewma<WINDOW> {
         *self = Self { mean: sample, variance: 0.0, samples: 1 };
     }
 
+    /// Moves the mean, and keeps its confidence.
+    pub(crate) fn shift(&mut self, by: f32) {
+        self.mean += by;
+    }
+
     /// Keeps the mean and lowers its confidence to `samples` samples.
     pub(crate) fn doubt(&mut self, samples: u32) {
         self.samples = self.samples.min(samples);

@@ -3,7 +3,7 @@
 //! Contains the table by handler and the merge. A core writes only its own table; the monitor
 //! merges copies. Tested in `cost/tests.rs`.
 
-use super::{CostHint, HandlerCost, MissCost, RunSample};
+use super::{CostHint, HandlerCost, MissCost, RunSample, WarmCost};
 use crate::{Distance, HandlerIndex};
 
 /// Costs of all handlers.
@@ -53,6 +53,11 @@ impl CostTable {
     /// Adds a timed run.
     pub fn observe(&mut self, handler: HandlerIndex, sample: RunSample) {
         self.handlers[handler.0 as usize].observe(sample);
+    }
+
+    /// Adds a timed run; see [`HandlerCost::observe_beside`].
+    pub fn observe_beside(&mut self, handler: HandlerIndex, sample: RunSample, others: Option<WarmCost>) {
+        self.handlers[handler.0 as usize].observe_beside(sample, others);
     }
 
     /// Adds the misses of a run, if the machine counts misses.

@@ -41,6 +41,42 @@ fn cold_runs_of_other_cores_end_doubt() {
     assert_eq!(cost.penalty_among_ns(Distance::Hops(1), PENALTY_SURE), cost.penalty_ns(Distance::Hops(1)));
 }
 
+/// Regression: a core that ran cold only counted a rise of the cost as penalty.
+#[test]
+fn core_that_runs_cold_takes_cost_from_others() {
+    let mut cost = HandlerCost::default();
+    let others = |cost_ns, has_changed| Some(WarmCost { cost_ns, has_changed });
+    for _ in 0..20 {
+        cost.observe_beside(cold(110_000, Distance::L3), others(100_000, false));
+    }
+    assert!(!cost.runs_warm());
+    near(cost.estimate_ns(), 100_000, 1);
+    near(cost.penalty_ns(Distance::L3), 10_000, 5);
+    // The handler changes, and this core notices only longer cold runs.
+    for _ in 0..20 {
+        cost.observe_beside(cold(410_000, Distance::L3), others(100_000, false));
+    }
+    assert!(cost.penalty_ns(Distance::L3) > 200_000);
+    for run in 0..20 {
+        cost.observe_beside(cold(410_000, Distance::L3), others(400_000, run == 0));
+    }
+    near(cost.estimate_ns(), 400_000, 1);
+    near(cost.penalty_ns(Distance::L3), 10_000, 20);
+}
+
+#[test]
+fn own_warm_runs_count_more_than_others() {
+    let mut cost = HandlerCost::default();
+    (0..8).for_each(|_| cost.observe(warm(1_000)));
+    let others = Some(WarmCost { cost_ns: 3_000, has_changed: true });
+    (0..7).for_each(|_| cost.observe_beside(cold(1_500, Distance::L3), others));
+    near(cost.estimate_ns(), 1_000, 1);
+    cost.observe_beside(cold(1_500, Distance::L3), others);
+    near(cost.estimate_ns(), 3_000, 1);
+    cost.observe(warm(1_000));
+    assert!(cost.runs_warm());
+}
+
 #[test]
 fn cost_excludes_penalty() {
     let mut cost = HandlerCost::default();

@@ -7,7 +7,7 @@
 
 use crate::{
     CostHint, Distance, HandlerCost, HandlerIndex, StealCost, Stealing,
-    cost::{CostTable, PENALTY_SURE},
+    cost::{COST_SURE, CostTable, PENALTY_SURE},
 };
 use std::{
     cell::Cell,
@@ -67,6 +67,10 @@ impl PublishedWord for Cell<u32> {
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCosts<W> {
     worth_ns: W,
+    /// Warm runs that any core has timed, up to [`COST_SURE`].
+    warm_runs: W,
+    /// Changes of the cost that any core has noticed.
+    phase: W,
     penalty_ns: [W; Distance::CLASSES],
     known_penalty_ns: [W; Distance::CLASSES],
     /// Cold runs that any core has timed, by class of distance, up to [`PENALTY_SURE`].
@@ -100,6 +104,11 @@ impl<W: PublishedWord> PublishedCosts<W> {
         self.worth_ns.get()
     }
 
+    /// The worth, once warm runs have shown it.
+    pub(super) fn measured_ns(&self) -> Option<u64> {
+        (self.warm_runs.get() >= COST_SURE).then(|| self.worth_ns().into())
+    }
+
     /// Extra time of a run after a move.
     #[inline]
     pub fn penalty_ns(&self, distance: Distance) -> u64 {
@@ -116,6 +125,26 @@ impl<W: PublishedWord> PublishedCosts<W> {
     #[inline]
     pub fn extension_ns(&self) -> u64 {
         self.extension_ns.get().into()
+    }
+
+    /// The number of changes of the cost that any core has noticed.
+    pub(super) fn phase(&self) -> u32 {
+        self.phase.get()
+    }
+
+    /// Records that the cost has changed. Returns the number of changes.
+    pub(super) fn begin_phase(&self) -> u32 {
+        let phase = self.phase.get().wrapping_add(1);
+        self.phase.set(phase);
+        phase
+    }
+
+    /// A warm run was timed. Stores are rare, so the line stays shared.
+    pub(super) fn count_warm_run(&self) {
+        let runs = self.warm_runs.get();
+        if runs < COST_SURE {
+            self.warm_runs.set(runs + 1);
+        }
     }
 
     /// A cold run over `distance` was timed. Stores are rare, so the line stays shared.
@@ -135,7 +164,10 @@ impl<W: PublishedWord> PublishedCosts<W> {
         extension_ns: Option<u64>,
     ) {
         let cost = costs.handler(handler);
-        self.worth_ns.meet(worth(cost, cost_hint, stealing));
+        // The cost of a core that runs the handler cold only comes from the others.
+        if cost.runs_warm() || self.measured_ns().is_none() {
+            self.worth_ns.meet(worth(cost, cost_hint, stealing));
+        }
         if let Some(extension_ns) = extension_ns {
             self.extension_ns.meet(clamp(extension_ns));
         }

@@ -46,10 +46,42 @@ fn core_publishes_first_runs_then_every_sixteenth() {
     let mut publications = 0;
     for run in 0..64 {
         let before = published.worth_ns();
-        core.observe(HANDLER, warm(1_000_000 + 10_000 * run), RunAfter::Own, &published);
+        core.observe(HANDLER, warm(1_000_000 + 1_000 * run), RunAfter::Own, &published);
         publications += u32::from(before != published.worth_ns());
     }
     assert_eq!(publications, 16 + 3);
+}
+
+#[test]
+fn core_that_runs_cold_publishes_no_cost() {
+    let (mut warms, mut colds, published) = (learner(), learner(), published::<Cell<u32>>());
+    for _ in 0..16 {
+        colds.observe(HANDLER, cold(9_000), RunAfter::Others, &published);
+    }
+    assert!(published.worth_ns() > 5_000, "the best guess so far");
+    for _ in 0..128 {
+        warms.observe(HANDLER, warm(3_000), RunAfter::Own, &published);
+        colds.observe(HANDLER, cold(9_000), RunAfter::Others, &published);
+    }
+    assert!((2_900..3_100).contains(&published.worth_ns()), "{}", published.worth_ns());
+    let penalty_ns = published.known_penalty_ns(FAR);
+    assert!((5_500..6_500).contains(&penalty_ns), "{penalty_ns}");
+}
+
+#[test]
+fn change_of_cost_is_published_at_once() {
+    let (mut warms, mut colds, published) = (learner(), learner(), published::<Cell<u32>>());
+    let mut run = |own_ns, count| {
+        for _ in 0..count {
+            warms.observe(HANDLER, warm(own_ns), RunAfter::Own, &published);
+            colds.observe(HANDLER, cold(own_ns + 1_000), RunAfter::Others, &published);
+        }
+        (published.worth_ns(), published.known_penalty_ns(FAR))
+    };
+    run(10_000, 100);
+    let (worth_ns, penalty_ns) = run(40_000, 12);
+    assert!(worth_ns > 39_000, "{worth_ns}");
+    assert!(penalty_ns < 5_000, "{penalty_ns}");
 }
 
 #[test]

@@ -290,6 +290,45 @@ fn adaptive_spreads_the_work_of_a_pinned_producer() {
     }
 }
 
+/// Regression: an event that another core posted counts as cold, so thieves ran the handler cold
+/// only. They took a rise of the cost for a penalty, and left all work on one core.
+#[test]
+fn adaptive_spreads_work_whose_cost_has_risen() {
+    let shift = r#"
+        name = "shift"
+        about = "a request takes four times as long from some time on"
+        run_ms = 300
+        warm_up_ms = 100
+        [[handler]]
+        name = "receive"
+        cycles = 6000
+        color = "queue"
+        next = [{ to = "work" }]
+        [[handler]]
+        name = "work"
+        cycles = 225_000
+        color = "request"
+        reply = true
+        [[source]]
+        load = { open = { per_s = 5000 } }
+        entry = "receive"
+        queues = 1
+        [[shift]]
+        at_ms = 100
+        handler = "work"
+        cycles_percent = 400
+        "#;
+    let program = CompiledProgram::from_toml(shift).unwrap();
+    for name in ["xeon5100-2x2", "xeon-2x4-l2pairs", "opteron8380-4x4", "hybrid"] {
+        let machine = profile(name).unwrap();
+        let run = |policy| simulate(&machine, &program, &options(policy));
+        let (adaptive, mely) = (run("adaptive"), run("mely"));
+        let p99_ns = [&adaptive, &mely].map(|run| run.latency.permille_ns(990));
+        assert!(100 * adaptive.answered > 97 * mely.answered, "{name}: {} answers", adaptive.answered);
+        assert!(p99_ns[0] < 2 * p99_ns[1], "{name}: {p99_ns:?} ns");
+    }
+}
+
 /// Regression: while no core slept, a burst to one of 128 cores waited in that core's queue until
 /// thieves had run out of work. The policies that spread colors by number were four times as fast.
 #[test]
