@@ -132,7 +132,7 @@ pub(super) async fn channel<T: Tasks>(tasks: T, count: u64) -> u64 {
     sum
 }
 
-/// Requests of [`pin`] in progress at a time. A guess: a few for each core of a small machine.
+/// Load of [`pin`]: requests in progress at a time.
 const PIN_CLIENTS: u64 = 16;
 /// Microseconds of a request of [`pin`].
 const PIN_US: f64 = 20.0;
