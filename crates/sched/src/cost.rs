@@ -1,10 +1,12 @@
 //! The cost of a handler, and the extra cost after a move: learned from timestamps alone.
 //!
-//! A run is *warm* if the color last ran on the same core. Otherwise the run is *cold* at the
-//! distance that the color has moved. The mean of the warm runs is the handler's cost. The mean
-//! extra time of cold runs is the handler's penalty at that distance. Until enough cold runs were
-//! seen, the penalty is an upper bound, because the scheduler takes no unknown risk. Annotations
-//! are priors, forgotten as samples arrive. Leaves out the choice of timed runs
+//! A run is *warm* if the color last ran on the same core, and no other core posted the event.
+//! Otherwise the run is *cold*, at the distance of the color's move or of the poster. The mean of
+//! the warm runs is the handler's cost. A core without recent warm runs takes the cost from the
+//! cores that have them. The mean extra time of cold runs is the handler's penalty at that
+//! distance. Until enough cold runs were seen, the penalty is an upper bound, because the scheduler
+//! takes no unknown risk. Annotations are priors, forgotten as samples arrive. Leaves out the
+//! choice of timed runs
 //! (`budget::Sampler`), the counting of cache misses, and the time that a color spends off its core
 //! while staying in place. The load of a core comes from the core's counters and not from these
 //! means, because the means cap outliers. Tested in `cost/tests.rs`.
