@@ -3,10 +3,11 @@
 //! If a socket is closed with unread bytes in it, the kernel resets the connection, and a reset may
 //! overtake the answer (RFC 9112 §9.6). So the server closes the sending side first. Then the
 //! server reads and drops the client's bytes until the client closes, for a bounded time and number
-//! of bytes.
+//! of bytes. The time begins anew as long as the client takes the answer. Tested through the binary
+//! (`crates/e2e/tests/e2e/closing.rs`).
 
-use crate::connection::Connection;
-use std::{future::poll_fn, io, task::Poll, time::Duration};
+use crate::{client_stream::ClientStream, connection::Connection};
+use std::{future::poll_fn, io, mem, task::Poll, time::Duration};
 use vermeil::Sleep;
 use vermeil_state::connections::IdleState;
 
@@ -18,7 +19,8 @@ const LINGER: Duration = Duration::from_secs(2);
 /// ms.
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
-/// Waits until the client has closed, or a bound is reached.
+/// Waits until the client has closed, or a bound is reached. A client that still takes the answer
+/// has more time.
 pub async fn linger(connection: Connection) {
     let (mut stream, place) = connection.into_parts();
     if stream.shutdown_write().is_err() {
@@ -27,7 +29,7 @@ pub async fn linger(connection: Connection) {
     place.set_idle(IdleState::Closing);
     let mut limit = Sleep::unset();
     limit.set(LINGER);
-    let (mut buffer, mut dropped) = (Vec::new(), 0);
+    let (mut buffer, mut dropped, mut left) = (Vec::new(), 0, u64::MAX);
     while dropped < LINGER_BYTES_MAX {
         let receiving = poll_fn(|context| match stream.poll_recv_unread(context, &mut buffer) {
             Poll::Pending if place.gives_way(context) => Poll::Ready(io::Result::Ok(0)),
@@ -35,8 +37,17 @@ pub async fn linger(connection: Connection) {
         });
         match limit.limit(receiving).await {
             Ok(Ok(count @ 1..)) => dropped += count,
+            Err(_) if takes_more(&stream, &mut left) => limit.set(LINGER),
             _ => return,
         }
         buffer.clear();
     }
+}
+
+/// Whether the client has taken bytes since the last look, which found `left` bytes, and there are
+/// more to take.
+fn takes_more(stream: &ClientStream, left: &mut u64) -> bool {
+    let Ok(Ok(queues)) = stream.with_fd(vermeil_io::socket_queues) else { return false };
+    let before = mem::replace(left, queues.unacknowledged);
+    (1..before).contains(&queues.unacknowledged)
 }

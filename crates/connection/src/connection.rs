@@ -43,6 +43,10 @@ use write_timeout::with_write_timeout;
 /// longer watches the client. The bound is the memory that such a connection may take.
 const WATCHED_BYTES_MAX: usize = 16 * 1024;
 
+/// Bytes of answers that have left the socket although the client acknowledges nothing: the initial
+/// window of ten packets of 1460 bytes (RFC 6928). A reset discards only bytes that wait.
+const LEFT_BYTES: u64 = 14_600;
+
 /// A connection between its events.
 pub struct Connection {
     /// The bytes of the client.
@@ -59,8 +63,8 @@ pub struct Connection {
     pub input: Input,
     /// Answers not yet handed to the driver.
     pub output: Vec<u8>,
-    /// Whether the driver still holds an answer of this connection.
-    sending: bool,
+    /// The answers that the driver got.
+    handed: HandedOver,
     /// The time that the client may take.
     pub wait: ClientWait,
     /// How the connection is closed if nothing else happens.
@@ -69,6 +73,15 @@ pub struct Connection {
     under_way: Option<Box<UnderWay>>,
     /// Set when the client has sent its last byte.
     half_closed: Option<Box<HalfClosed>>,
+}
+
+/// The answers that the driver got from a connection.
+#[derive(Default)]
+struct HandedOver {
+    /// Whether the driver still holds an answer.
+    is_held: bool,
+    /// Bytes of all answers.
+    bytes: u64,
 }
 
 /// What is known of the client of a connection.
@@ -186,7 +199,8 @@ pub enum ReceiveOutcome {
 /// How a connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
-    /// The client expects the close, so no bytes of the client are unread.
+    /// The client expects the close. No bytes of the client are unread, and no answer waits in the
+    /// socket.
     Expected,
     /// The server decided to close. The client may be sending, so the server reads its bytes until
     /// the client has seen the answer.
@@ -238,7 +252,7 @@ impl Connection {
             conversation: Conversation::after(requests),
             input: Input::default(),
             output: Vec::new(),
-            sending: false,
+            handed: HandedOver::default(),
             wait: ClientWait::new(),
             farewell: Farewell::Expected,
             under_way: None,
@@ -263,14 +277,15 @@ impl Connection {
     async fn hand_over(&mut self, body: Bytes, more: More) -> Result<(), Lost> {
         let output = mem::take(&mut self.output);
         self.sent().await?;
+        self.handed.bytes += (output.len() + body.len()) as u64;
         self.stream.send(output, body, more)?;
-        self.sending = true;
+        self.handed.is_held = true;
         Ok(())
     }
 
     /// Waits until the kernel has taken all bytes that were handed over.
     pub async fn sent(&mut self) -> Result<(), Lost> {
-        if !mem::take(&mut self.sending) {
+        if !mem::take(&mut self.handed.is_held) {
             return Ok(());
         }
         let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
@@ -296,7 +311,10 @@ impl Connection {
     ) -> Result<usize, Lost> {
         let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
         let tcp = stream.tcp();
-        with_write_timeout(tcp, place, limit, waiting_for, tcp.sendfile(file, offset, count)).await
+        let sending = tcp.sendfile(file, offset, count);
+        let count = with_write_timeout(tcp, place, limit, waiting_for, sending).await?;
+        self.handed.bytes += count as u64;
+        Ok(count)
     }
 
     /// Waits for bytes. Meanwhile another core may take the connection.
@@ -366,8 +384,22 @@ impl Connection {
                 // The answer before may still be in flight, and has a time limit of its own.
                 self.sent().await?;
                 // An alert ends TLS between requests (RFC 9112, section 9.8).
-                if between_requests { Ok(ReceiveOutcome::Over(Farewell::Expected)) } else { Err(Lost::Late) }
+                between_requests.then(|| ReceiveOutcome::Over(self.last_farewell())).ok_or(Lost::Late)
             }
+        }
+    }
+
+    /// How to close the connection when its last answer is sent and no further request is expected.
+    /// A client may send an empty line behind its content (RFC 9112, section 2.2). Then a close
+    /// would discard the rest of a long answer. Small answers have left the socket already, so they
+    /// cost no system call.
+    pub fn last_farewell(&self) -> Farewell {
+        if self.handed.bytes <= LEFT_BYTES {
+            return Farewell::Expected;
+        }
+        match self.stream.with_fd(vermeil_io::socket_queues) {
+            Ok(Ok(queues)) if queues.unread > 0 || queues.unacknowledged > LEFT_BYTES => Farewell::Ours,
+            _ => Farewell::Expected,
         }
     }
 

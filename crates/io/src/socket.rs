@@ -132,18 +132,45 @@ fn is_unix(fd: BorrowedFd<'_>) -> bool {
 ///
 /// # Errors
 /// The descriptor is not a socket.
-#[allow(unsafe_code)]
 pub fn held_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     /// `SK_MEMINFO_WMEM_ALLOC` (`linux/sock_diag.h`).
     const AT: usize = 2;
-    let mut info = [0u32; AT + 1];
+    Ok(mem_info::<{ AT + 1 }>(fd)?[AT].into())
+}
+
+/// Memory of the queues of a TCP connection: content, and the kernel's records of the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketQueues {
+    /// Bytes that hold received content that was not read. A close with such content resets the
+    /// connection.
+    pub unread: u64,
+    /// Bytes that hold sent content that the peer has not acknowledged. A reset discards them.
+    pub unacknowledged: u64,
+}
+
+/// The queues of a TCP connection (`SO_MEMINFO`). The call takes no lock, so asking is cheap.
+///
+/// # Errors
+/// The descriptor is not a socket.
+pub fn socket_queues(fd: BorrowedFd<'_>) -> io::Result<SocketQueues> {
+    /// `SK_MEMINFO_RMEM_ALLOC` and `SK_MEMINFO_WMEM_QUEUED` (`linux/sock_diag.h`).
+    const UNREAD: usize = 0;
+    const UNACKNOWLEDGED: usize = 5;
+    let info = mem_info::<{ UNACKNOWLEDGED + 1 }>(fd)?;
+    Ok(SocketQueues { unread: info[UNREAD].into(), unacknowledged: info[UNACKNOWLEDGED].into() })
+}
+
+/// The first words of the kernel's account of a socket's memory (`SO_MEMINFO`).
+#[allow(unsafe_code)]
+fn mem_info<const WORDS: usize>(fd: BorrowedFd<'_>) -> io::Result<[u32; WORDS]> {
+    let mut info = [0u32; WORDS];
     let mut bytes = size_of_val(&info) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
     let to = info.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`, and both outlive the
     // call.
     match unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut bytes) } {
-        0 => Ok(info[AT].into()),
+        0 => Ok(info),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -516,6 +543,26 @@ mod tests {
         // A kernel that cannot poll gives an error.
         assert_eq!(incoming_queue(taken.as_fd()).unwrap_or(None), None, "the loopback device has no queues");
         assert!(accept_queued(listener.as_fd()).unwrap().is_none());
+    }
+
+    #[test]
+    fn queues_tell_of_unread_and_unacknowledged_content() {
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into(), &ListenOptions::default()).unwrap();
+        let addr = TcpListener::from(listener.try_clone().unwrap()).local_addr().unwrap();
+        let mut client = TcpStream::connect(addr).unwrap();
+        let ours = accept_queued(listener.as_fd()).unwrap().expect("it is queued");
+        let mut stream = TcpStream::from(ours.try_clone().unwrap());
+        let queues = || socket_queues(ours.as_fd()).unwrap();
+        assert_eq!(queues(), SocketQueues { unread: 0, unacknowledged: 0 });
+        client.write_all(b"late").unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.peek(&mut [0]).unwrap();
+        assert!(queues().unread > 0);
+        stream.read_exact(&mut [0; 4]).unwrap();
+        assert_eq!(queues().unread, 0);
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[0; 1 << 16]).is_ok() {}
+        assert!(queues().unacknowledged > 1 << 16, "the client reads nothing");
     }
 
     #[test]

@@ -116,7 +116,10 @@ async fn run(connection: &mut Connection) -> Result<Farewell, Lost> {
             AfterConsume::Close(farewell) => {
                 connection.flush(Bytes::new(), More::No).await?;
                 connection.sent().await?;
-                return Ok(farewell);
+                return Ok(match farewell {
+                    Farewell::Expected => connection.last_farewell(),
+                    Farewell::Ours => farewell,
+                });
             }
         }
     }

@@ -110,15 +110,15 @@ impl Connection {
 
     /// Sends bytes that the client acknowledges: earlier answers, or the first byte of this answer.
     fn poll_ask(&mut self, context: &mut Context<'_>) -> Poll<io::Result<HalfClosedState>> {
-        if self.sending {
+        if self.handed.is_held {
             let taken = pin!(self.stream.sent()).poll(context);
             let Poll::Ready(taken) = taken else { return Poll::Pending };
-            self.sending = false;
+            self.handed.is_held = false;
             taken?;
         }
         if !self.output.is_empty() {
             self.stream.send(mem::take(&mut self.output), Bytes::new(), More::No)?;
-            self.sending = true;
+            self.handed.is_held = true;
             return Poll::Ready(Ok(HalfClosedState::Wait));
         }
         if !self.is_before_head() {
@@ -126,7 +126,7 @@ impl Connection {
         }
         if self.stream.is_secure() {
             self.stream.send(FIRST.to_vec(), Bytes::new(), More::No)?;
-            self.sending = true;
+            self.handed.is_held = true;
             self.note_first_sent();
             return Poll::Ready(Ok(HalfClosedState::Wait));
         }

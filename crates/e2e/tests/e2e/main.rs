@@ -11,6 +11,7 @@ mod balancers;
 mod bounds;
 mod cgi;
 mod changes;
+mod closing;
 mod compression;
 mod conditions;
 mod config;
