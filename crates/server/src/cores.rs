@@ -120,7 +120,8 @@ pub(crate) fn sockets(handle: &Handle, bound: &[(ListenAddr, ListenAddr)]) -> io
     Ok(all.collect())
 }
 
-/// Gives each core sockets, a part of the cache and an end of the log.
+/// Gives each core sockets, a part of the cache and an end of the log. No core accepts before every
+/// core has its descriptors, because waiting clients could take all descriptors that are left.
 pub(crate) fn open(
     handle: &Handle,
     server: &Arc<Server>,
@@ -136,7 +137,7 @@ pub(crate) fn open(
     let (programs, channels) =
         programs.map_or((None, Vec::new()), |(shared, channels)| (Some(shared), channels));
     let mut channels = channels.into_iter();
-    for (core, sockets) in handle.cores().zip(by_core(handle.cores().len(), listening)) {
+    for core in handle.cores() {
         let failed = |source| CoreError { core: core.0, source };
         let changes = server.sites.store().notify_fd();
         let changes = changes.map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
@@ -150,9 +151,17 @@ pub(crate) fn open(
         let opened = handle.spawn_on(&handle.color_on(core), async move {
             let cache = CoreCache::new(server.sites.store().clone());
             core_context::install(server, hosts, cache, log);
-            open_core(&spawner, core, programs, sockets, changes)
+            open_core(&spawner, core, programs, changes)
         });
         opened.wait().expect("opening a core does not panic").map_err(failed)?;
+    }
+    for (core, sockets) in handle.cores().zip(by_core(handle.cores().len(), listening)) {
+        let spawner = handle.clone();
+        let listens = handle.spawn_on(&handle.color_on(core), async move {
+            sockets.into_iter().try_for_each(|socket| listen(&spawner, core, socket))
+        });
+        let listens = listens.wait().expect("listening does not panic");
+        listens.map_err(|source| CoreError { core: core.0, source })?;
     }
     stall_rescue::watch(handle, watched).map_err(|source| CoreError { core: 0, source })
 }
@@ -169,7 +178,6 @@ fn open_core(
     handle: &Handle,
     core: CoreIndex,
     programs: Option<CorePrograms>,
-    sockets: Sockets,
     changes: Option<OwnedFd>,
 ) -> io::Result<()> {
     let mut background: Vec<Task<()>> = Vec::new();
@@ -193,7 +201,7 @@ fn open_core(
         background.push(handle.spawn_on(&handle.color_on(core), php::watch(core.0 as usize)));
     }
     core_context::with(|local| local.background = background);
-    sockets.into_iter().try_for_each(|socket| listen(handle, core, socket))
+    Ok(())
 }
 
 /// Accepts from `socket` on this core from now on.

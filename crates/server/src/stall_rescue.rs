@@ -49,6 +49,8 @@ pub(crate) struct WatchedListener {
     addr: ListenAddr,
     socket: OwnedFd,
     shelf: Option<Arc<IdleConnectionPool>>,
+    /// The descriptor that tells of requests on the shelf, for the first of its watchers.
+    requests: Option<OwnedFd>,
     /// Whether `core` is the first of the listener's watchers.
     is_next: bool,
 }
@@ -67,8 +69,12 @@ impl WatchedListener {
                 for (rank, &owner) in watched.iter().enumerate() {
                     for socket in address.sockets.iter().skip(owner).step_by(cores) {
                         let (socket, shelf) = (socket.try_clone()?, balancing.shelf(owner));
+                        let is_next = rank == 0;
+                        let requests = shelf.as_ref().filter(|_| is_next);
+                        let requests =
+                            requests.map(|shelf| shelf.as_fd().try_clone_to_owned()).transpose()?;
                         let (owner, addr) = (CoreIndex(owner as u32), address.asked);
-                        all.push(WatchedListener { core, owner, addr, socket, shelf, is_next: rank == 0 });
+                        all.push(WatchedListener { core, owner, addr, socket, shelf, requests, is_next });
                     }
                 }
             }
@@ -125,9 +131,9 @@ pub(crate) fn watch(handle: &Handle, watched: Vec<WatchedListener>) -> io::Resul
 
 fn begin(handle: &Handle, core: CoreIndex, watched: Vec<WatchedListener>) -> io::Result<()> {
     let tells_every_watcher = Source::tells_every_watcher()?;
-    for WatchedListener { owner, addr, socket, shelf, is_next, .. } in watched {
+    for WatchedListener { owner, addr, socket, shelf, requests, is_next, .. } in watched {
         let source = Source::watch(socket)?;
-        let requests = shelf.as_ref().filter(|_| is_next).map(shelf_source).transpose()?;
+        let requests = requests.map(Source::new).transpose()?;
         let watch = Arc::new(StallRescue { handle: handle.clone(), core, owner, source, shelf, addr });
         let told = (is_next || !tells_every_watcher).then(|| {
             let rest = if tells_every_watcher { REST } else { Duration::ZERO };
@@ -217,18 +223,13 @@ impl StallRescue {
     }
 }
 
-/// Readable while a shelf has a request.
-fn shelf_source(shelf: &Arc<IdleConnectionPool>) -> io::Result<Source> {
-    Source::new(shelf.as_fd().try_clone_to_owned()?)
-}
-
 /// Wakes the tasks of this core's resting connections when the kernel reports their requests to the
 /// shelf.
 ///
 /// # Errors
 /// Out of descriptors.
 pub(crate) fn keep(shelf: Arc<IdleConnectionPool>) -> io::Result<impl Future<Output = ()> + Send + 'static> {
-    let source = shelf_source(&shelf)?;
+    let source = Source::new(shelf.as_fd().try_clone_to_owned()?)?;
     Ok(async move {
         while source.readable().await.is_ok() {
             shelf.look();

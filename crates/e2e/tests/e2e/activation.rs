@@ -12,7 +12,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd as _, OwnedFd},
         unix::{
             fs::{MetadataExt as _, PermissionsExt as _},
             net::{UnixListener, UnixStream},
@@ -25,6 +25,7 @@ use std::{
 
 on_both! {
     connections_wait_in_passed_socket,
+    server_starts_although_waiting_clients_exceed_descriptors,
     instances_share_passed_socket,
     passed_unix_socket_keeps_its_file,
     reload_keeps_passed_socket,
@@ -97,6 +98,39 @@ fn connections_wait_in_passed_socket(io: Io) {
         for _ in 0..8 {
             assert_eq!(TestClient::connect(addr).get("/").status, 200);
         }
+        stops_clean(&server);
+    }
+}
+
+/// Regression: the first core accepted while the next core had no descriptors yet, and io_uring
+/// accepts all waiting connections at once. So the start failed, and failed again under a service
+/// manager.
+fn server_starts_although_waiting_clients_exceed_descriptors(io: Io) {
+    const CLIENTS: usize = 500;
+    let site = TestSite::new();
+    let (socket, addr) = passed();
+    vermeil_io::limit_queue(socket.as_fd(), 2 * CLIENTS as u32).expect("it listens");
+    let file = configuration(io, &site, "cores = 2\n", &addr.to_string());
+    // In half of the rounds the second core was quick enough.
+    for _ in 0..6 {
+        let early: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let mut client = TestClient::connect(addr);
+                client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+                client
+            })
+            .collect();
+        let server = start(&file, duplicate(&socket), &format!("{RIGHT}; ulimit -n 100"));
+        until_or(
+            || (server.has_ended() || server.stderr().contains("\nvermeil: cores:")).then_some(()),
+            || format!("the server starts: {}", server.stderr()),
+        );
+        assert!(!server.has_ended(), "{}", server.stderr());
+        drop(early);
+        until_or(
+            || (TestClient::connect(addr).get("/").status == 200).then_some(()),
+            || format!("the server serves: {}", server.stderr()),
+        );
         stops_clean(&server);
     }
 }
