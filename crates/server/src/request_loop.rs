@@ -199,10 +199,10 @@ fn consume_one(
             let next =
                 next_after(local, connection.client.logged, (&request, bytes, began_ns), head, answered);
             let last = connection.conversation.requests() >= limits.requests_per_connection;
-            // An answer that waits may become a program's, which reads the content. So `settle`
-            // decides after the answer.
-            if !is_slow && head.persistence == Persistence::Close && (request.keep_alive || last) {
-                // The server ends the connection, although the client would continue.
+            // After an answer that waits `settle` decides, because a program reads the content.
+            let goes_on = request.keep_alive || request.expect_continue || last;
+            if !is_slow && head.persistence == Persistence::Close && goes_on {
+                // The client would continue, or would send its content after 100 Continue.
                 connection.conversation.close();
                 connection.farewell = Farewell::Ours;
             }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 on_both! {
     late_bytes_do_not_cut_last_answer,
     slow_reader_gets_last_answer_whole,
+    refused_expectation_ends_connection,
 }
 
 /// The content behind the first head in `received`.
@@ -59,5 +60,21 @@ fn slow_reader_gets_last_answer_whole(io: Io) {
     client.send("\r\n");
     assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
     assert!(content(client.received()) == file);
+    server.stops_clean();
+}
+
+/// Regression: the server waited for content that the client rightly never sent.
+fn refused_expectation_ends_connection(io: Io) {
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--body-timeout", "1h"]);
+    // The answer about a file in the cache is ready at once.
+    assert_eq!(server.get("/").status, 200);
+    for fields in [&["Connection: close"][..], &[]] {
+        let mut client = server.client();
+        let fields = [fields, &["Expect: 100-continue", "Content-Length: 3"]].concat();
+        let refused = client.request("POST", "/", &fields);
+        assert_eq!((refused.status, refused.closes()), (405, true), "{fields:?}");
+        client.ends_silently();
+    }
     server.stops_clean();
 }
