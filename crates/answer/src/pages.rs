@@ -5,10 +5,10 @@ use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::SERVER;
 use vermeil_http::{
     Method, Rejection, Status,
-    response::{ErrorPage, HeadWriter},
+    response::{ErrorPage, HeadWriter, PageContent},
 };
 use vermeil_routing::hosts::AnswerRulesId;
-use vermeil_state::core_context::CoreContext;
+use vermeil_state::core_context::{self, CoreContext};
 
 /// The field line of a 503.
 pub const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
@@ -38,9 +38,19 @@ pub(crate) fn moved(method: Method) -> Status {
     }
 }
 
-/// Refuses input that is no request.
-pub fn refuse(local: &mut CoreContext, rejection: Rejection, out: &mut Vec<u8>) -> Sent {
-    detailed_page(local, rejection.status(), rejection.reason(), b"", AnswerHead::UNKNOWN, out)
+/// The head of an answer to `received`, which is no request. An answer to HEAD has no content (RFC
+/// 9110, section 9.3.2).
+pub fn unparsed_head(received: &[u8]) -> AnswerHead {
+    match core_context::request_line(received).starts_with(b"HEAD ") {
+        true => AnswerHead { content: PageContent::Omitted, ..AnswerHead::UNKNOWN },
+        false => AnswerHead::UNKNOWN,
+    }
+}
+
+/// Refuses `received`, which is no request.
+pub fn refuse(local: &mut CoreContext, rejection: Rejection, received: &[u8], out: &mut Vec<u8>) -> Sent {
+    let head = unparsed_head(received);
+    detailed_page(local, rejection.status(), rejection.reason(), b"", head, out)
 }
 
 /// Writes the page of `status`, with a reason in words and more field lines.

@@ -16,7 +16,7 @@ use vermeil::More;
 use vermeil_accept::admission_control::Admission;
 use vermeil_answer::{
     answer::{self, Answer, Slow},
-    pages::{busy, page, refuse},
+    pages::{busy, page, refuse, unparsed_head},
 };
 use vermeil_connection::{
     client_stream::ClientStream,
@@ -130,7 +130,7 @@ fn refuse_late_head(connection: &mut Connection) {
     let Connection { output, input, client, .. } = connection;
     core_context::with(|local| {
         local.server.count_request();
-        let sent = page(local, Status::RequestTimeout, b"", AnswerHead::UNKNOWN, output);
+        let sent = page(local, Status::RequestTimeout, b"", unparsed_head(input.unread()), output);
         local.end_unparsed(client.logged, input.unread(), sent, AnswerEnd::Complete);
     });
 }
@@ -216,7 +216,7 @@ fn consume_one(
             // The rejected request counts, because it gets an answer and a line in the log.
             local.server.count_request();
             answer::say_limit(local, rejection, unread);
-            let sent = refuse(local, rejection, &mut connection.output);
+            let sent = refuse(local, rejection, unread, &mut connection.output);
             local.end_unparsed(connection.client.logged, unread, sent, AnswerEnd::Complete);
             Some(AfterConsume::Close(Farewell::Ours))
         }

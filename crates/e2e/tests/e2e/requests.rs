@@ -12,6 +12,7 @@ on_both! {
 }
 
 on_usual! {
+    refused_head_request_gets_no_content,
     head_is_get_without_the_content,
     options_answer_names_allowed_methods,
     other_methods_are_refused_by_name,
@@ -295,5 +296,24 @@ fn last_answer_announces_close(io: Io) {
         assert_eq!(client.read(ExpectedContent::Follows).closes(), index == 3);
     }
     client.ends_silently();
+    server.stops_clean();
+}
+
+/// Regression: the pages of refusals followed their heads (RFC 9110, section 9.3.2).
+fn refused_head_request_gets_no_content(io: Io) {
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--header-timeout", "300ms"]);
+    for (request, status) in [
+        ("HEAD / HTTP/1.1\r\n\r\n", 400),
+        ("\r\nHEAD / HTTP/1.1\r\nHost: h\r\nbad name: x\r\n\r\n", 400),
+        ("HEAD / HTTP/1.1\r\nHost: h\r\nExpect: foo\r\n\r\n", 417),
+        ("HEAD / HTTP/1.1\r\nHost: h\r\n", 408),
+    ] {
+        let mut client = server.client();
+        client.send(request);
+        let refused = client.read(ExpectedContent::Omitted);
+        assert_eq!((refused.status, refused.closes()), (status, true), "{request:?}");
+        client.ends_silently();
+    }
     server.stops_clean();
 }

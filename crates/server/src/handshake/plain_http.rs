@@ -4,13 +4,12 @@ use bytes::Bytes;
 use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
-use vermeil_answer::pages::detailed_page;
+use vermeil_answer::pages::{detailed_page, unparsed_head};
 use vermeil_connection::{
     client_stream::ClientStream,
     close,
     connection::{ClientOrigin, Connection},
 };
-use vermeil_exchange::AnswerHead;
 use vermeil_http::Status;
 use vermeil_state::{
     core_context::{self, ConnectionPermit},
@@ -33,7 +32,8 @@ pub(super) async fn refuse(
     let Connection { output, client, .. } = &mut connection;
     core_context::with(|local| {
         local.server.count_request();
-        let sent = detailed_page(local, Status::BadRequest, DETAIL, b"", AnswerHead::UNKNOWN, output);
+        let head = unparsed_head(&received);
+        let sent = detailed_page(local, Status::BadRequest, DETAIL, b"", head, output);
         local.end_unparsed(client.logged, &received, sent, AnswerEnd::Complete);
     });
     let is_sent = connection.flush(Bytes::new(), More::No).await.is_ok() && connection.sent().await.is_ok();
