@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::{io, mem, os::fd::AsFd, sync::Arc, time::Duration};
 use vermeil::{More, blocking, now_ms};
 use vermeil_exchange::ContentStep;
-use vermeil_http::response::CONTINUE;
+use vermeil_http::{Rejection, response::CONTINUE};
 
 /// Bytes read from a file at once: the capacity of a pipe, so one read fills the pipe of a program.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -49,6 +49,8 @@ pub enum Collected {
     Follows,
     /// The content follows after 100 Continue.
     Awaits,
+    /// The content would follow after 100 Continue, and is too long.
+    TooLong,
 }
 
 /// Collects the content of the present request.
@@ -60,6 +62,7 @@ pub(crate) async fn collect(
 ) -> Result<RequestBody, Failure> {
     match collected {
         Collected::Nothing => return Ok(RequestBody::None),
+        Collected::TooLong => return Err(Failure::Content(Rejection::BodyTooLong)),
         Collected::Awaits if !connection.has_unread() => {
             connection.output().extend_from_slice(CONTINUE);
             connection.flush(Bytes::new(), More::No).await?;
@@ -78,7 +81,7 @@ pub(crate) async fn collect(
         let step = connection.next_content(&mut memory, patience(timeout, taken, bytes)).await?;
         bytes += (memory.len() - before) as u64;
         if bytes > options.content_bytes {
-            return Err(Failure::Content(vermeil_http::Rejection::BodyTooLong));
+            return Err(Failure::Content(Rejection::BodyTooLong));
         }
         match step {
             ContentStep::Refused(rejection) => return Err(Failure::Content(rejection)),

@@ -101,6 +101,10 @@ impl GatewayRequest {
         let answering = super::with(|programs| programs.answering.clone())?;
         let content = match request.body {
             Framing::None => Collected::Nothing,
+            // The final status spares the client the upload (RFC 9110, section 10.1.1).
+            Framing::Length(bytes) if request.expect_continue && bytes > answering.options.content_bytes => {
+                Collected::TooLong
+            }
             _ if request.expect_continue => Collected::Awaits,
             _ => Collected::Follows,
         };

@@ -6,6 +6,7 @@ use crate::support::{ConnectionEnd, ExpectedContent, Io, on_both, on_usual};
 use std::{fs, process::Command};
 
 on_both! {
+    long_content_is_refused_before_its_upload,
     half_closed_client_gets_its_answer,
 }
 
@@ -149,5 +150,32 @@ fn half_closed_client_gets_its_answer(io: Io) {
     fs::write(&fifo, "go\n").expect("the program reads it");
     assert_eq!(raw.read_to_end(), ConnectionEnd::Closed);
     assert_eq!(raw.received(), b"raw");
+    server.stops_clean();
+}
+
+/// Regression: the client was asked for its content by 100 Continue, and then refused.
+fn long_content_is_refused_before_its_upload(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/echo", "echo Content-Type: a/b; echo; cat");
+    let server = serve(io, &site, &["--programs-body-bytes", "100"]);
+    let head = |bytes: usize| {
+        format!(
+            "POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: {bytes}\r\n\r\n"
+        )
+    };
+    let mut client = server.client();
+    client.send(head(101));
+    let refused = client.read(ExpectedContent::Follows);
+    assert_eq!((refused.status, refused.closes()), (413, true));
+    client.ends_silently();
+    server.says("the content of the request has more than 100 bytes");
+    let mut client = server.client();
+    client.send(head(100));
+    let asked = b"HTTP/1.1 100 Continue\r\n\r\n";
+    client.receive_at_least(asked.len());
+    assert_eq!(client.received(), asked);
+    client.discard();
+    client.send([b'x'; 100]);
+    assert_eq!(client.read(ExpectedContent::Follows).body, [b'x'; 100]);
     server.stops_clean();
 }
