@@ -36,9 +36,11 @@ use vermeil_spawn::{Directory, ProgramEnd, ProgramExit, ProgramRequest as SpawnR
 /// The default search path of programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// How long the server waits for a program's end after the end of the output. Usually both come
-/// within a millisecond. A program that closes the output and continues counts as having answered.
-const END_PATIENCE: Duration = Duration::from_millis(100);
+/// How long the server holds the end of an answer after the end of the output, until the program's
+/// end is known. Usually both come within a millisecond. After the death of a spawner, the keeper
+/// takes up to a second to kill, and a tenth to rest. A program that closes the output and
+/// continues for longer counts as having answered.
+const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The context of a request.
 pub(super) struct CgiRun<'a> {
@@ -184,7 +186,9 @@ impl CgiRun<'_> {
             head_limits: options.head,
             timeouts: options.timeouts,
         };
-        let mut output = ProgramOutput { output, process, end: None };
+        // A program that has answered is not late with its answer.
+        let patience = END_PATIENCE.min(options.timeouts.answer / 2);
+        let mut output = ProgramOutput { output, process, patience, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
     }
 }
@@ -194,6 +198,8 @@ impl CgiRun<'_> {
 struct ProgramOutput<'a> {
     output: &'a mut ProgramPipes,
     process: &'a Process,
+    /// How long the end of the output waits for the end of the program.
+    patience: Duration,
     /// Set when the output has ended.
     end: Option<Sleep>,
 }
@@ -209,7 +215,7 @@ impl ProgramReader for ProgramOutput<'_> {
                 return Ok(ProgramRead::Some);
             }
             let mut limit = Sleep::unset();
-            limit.set(END_PATIENCE);
+            limit.set(self.patience);
             self.end = Some(limit);
         }
         let limit = self.end.as_mut().expect("set above");

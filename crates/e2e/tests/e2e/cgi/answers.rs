@@ -1,11 +1,18 @@
 //! Answers of programs that are corrected, reported or refused, and clients that close their
 //! sending side.
 
-use super::{get, mode, script, serve, site};
-use crate::support::{ConnectionEnd, ExpectedContent, Io, on_both, on_usual};
-use std::{fs, process::Command};
+use super::{get, kill, mode, script, serve, site, spawner};
+use crate::support::{ConnectionEnd, ExpectedContent, Io, TestClient, on_both, on_usual};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 on_both! {
+    killed_program_cuts_answer_despite_late_news,
+    death_of_young_spawner_cuts_answer,
     long_content_is_refused_before_its_upload,
     half_closed_client_gets_its_answer,
 }
@@ -177,5 +184,51 @@ fn long_content_is_refused_before_its_upload(io: Io) {
     client.discard();
     client.send([b'x'; 100]);
     assert_eq!(client.read(ExpectedContent::Follows).body, [b'x'; 100]);
+    server.stops_clean();
+}
+
+/// Receives until the received bytes end with `end`.
+fn receive_until(client: &mut TestClient, end: &[u8]) {
+    while !client.received().ends_with(end) {
+        client.receive_at_least(client.received().len() + 1);
+    }
+}
+
+/// Regression: after 100 ms without news of the program's end, the answer counted as complete.
+fn killed_program_cuts_answer_despite_late_news(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/begun", "echo Content-Type: a/b; echo; echo $$; exec sleep 1000");
+    let server = serve(io, &site, &[]);
+    let spawner = Pid::from_raw(spawner(&server).cast_signed()).expect("a number above zero");
+    let mut client = server.client();
+    client.ask("GET", "/cgi-bin/begun", &[]);
+    receive_until(&mut client, b"\n\r\n");
+    let text = String::from_utf8_lossy(client.received()).into_owned();
+    let program = text.lines().rfind(|line| !line.is_empty()).expect("the number of the program");
+    kill_process(spawner, Signal::STOP).expect("it runs");
+    kill(program.parse().expect("a number"));
+    // The news is late by several times the pause between two spawners.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(500) {
+        assert!(!client.is_readable(), "the server knows nothing of the end yet");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    kill_process(spawner, Signal::CONT).expect("it runs");
+    assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
+    assert!(!client.received().ends_with(b"0\r\n\r\n"), "{}", client.received().escape_ascii());
+    server.stops_clean();
+}
+
+/// Regression: the keeper pauses after the death of a young spawner, and the news came only then.
+fn death_of_young_spawner_cuts_answer(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/begun", "echo Content-Type: a/b; echo; echo begun; exec sleep 1000");
+    let server = serve(io, &site, &[]);
+    let mut client = server.client();
+    client.ask("GET", "/cgi-bin/begun", &[]);
+    receive_until(&mut client, b"begun\n\r\n");
+    kill(spawner(&server));
+    assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
+    assert!(!client.received().ends_with(b"0\r\n\r\n"), "{}", client.received().escape_ascii());
     server.stops_clean();
 }
