@@ -86,6 +86,10 @@ async fn give(
     let mut acting = ActingRequest { head: Cow::Borrowed(request), redirects: 0, uri: None };
     note_password(connection, *head);
     loop {
+        // The head of an answer that is being sent is written already.
+        if !matches!(what, Deferred::Send { .. }) {
+            calls::note_drain(head);
+        }
         let next = match what {
             Deferred::Open(job) => opened(connection, job, &acting.head, head).await?,
             Deferred::Resolve(job) => resolved(connection, job, &acting.head, head).await?,
@@ -162,6 +166,7 @@ async fn opened(
     // Earlier answers of a pipeline need not wait.
     connection.flush(Bytes::new(), More::No).await?;
     let opened = blocking(move || job.run()).await;
+    calls::note_drain(head);
     let out = &mut connection.output;
     Ok(core_context::with(|local| match &opened {
         Ok(Ok(opened)) => {
@@ -184,6 +189,7 @@ async fn resolved(
     connection.flush(Bytes::new(), More::No).await?;
     let site = job.site().clone();
     let loaded = blocking(move || job.run()).await;
+    calls::note_drain(head);
     let out = &mut connection.output;
     Ok(core_context::with(|local| match loaded {
         Ok(loaded) => {
@@ -207,6 +213,7 @@ async fn resolved_unopened(
 ) -> Result<Answer, Lost> {
     connection.flush(Bytes::new(), More::No).await?;
     let entry = blocking(move || job.run()).await;
+    calls::note_drain(head);
     let out = &mut connection.output;
     Ok(core_context::with(|local| match entry {
         Ok(entry) => answer::by_unopened_folder(local, &parsed(acting), entry, head, out),

@@ -209,6 +209,11 @@ impl AnswerHead {
         }
     }
 
+    /// The answer becomes the last of its connection, because the server drains.
+    pub fn close(&mut self) {
+        (self.persistence, self.of_program) = (Persistence::Close, Persistence::Close);
+    }
+
     /// The same for the answer of a program, which waits for the content and asks for it if need
     /// be.
     pub fn of_program(self) -> Self {

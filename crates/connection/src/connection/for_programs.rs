@@ -81,6 +81,7 @@ impl GatewayClient for Connection {
                 heads: &mut local.heads,
                 compressor: local.server.compressor(),
                 body_timeout: local.server.timeouts.body,
+                is_draining: local.server.is_draining(),
             })
         })
     }

@@ -59,10 +59,10 @@ pub(crate) async fn answer(
     file_head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
-    let head = file_head.of_program();
     if call.reason == ProgramReason::Cgi {
         return by_cgi(connection, request, file_head, call).await;
     }
+    let head = file_head.of_program();
     let program = match route::find(connection, request, file_head, call).await? {
         RequestRoute::Program(program) => program,
         RequestRoute::File(answer) => return Ok(CallOutcome::Answer(answer, file_head.persistence)),
@@ -72,8 +72,17 @@ pub(crate) async fn answer(
     let user = known_user(connection, request, *file_head, call, &program.script);
     let asking = asking(call, &shared, user.as_deref());
     let result = php::run(connection, request, head, &asking, php, &program).await;
+    note_drain(file_head);
+    let head = file_head.of_program();
     let of_program = OfProgram { kind: GatewayKind::Php, request, head, call };
     of_program.outcome(connection, result).await
+}
+
+/// Makes the answer the last of its connection if a drain has begun while the request waited.
+pub(crate) fn note_drain(head: &mut AnswerHead) {
+    if core_context::with(|local| local.server.is_draining()) {
+        head.close();
+    }
 }
 
 /// The user of the request that runs `script`, for the program and the log.
@@ -119,6 +128,8 @@ async fn by_cgi(
     let user = known_user(connection, request, *file_head, call, program.script());
     let asking = asking(call, &shared, user.as_deref());
     let result = program.run(connection, request, head, &asking).await;
+    note_drain(file_head);
+    let head = file_head.of_program();
     OfProgram { kind: GatewayKind::Cgi, request, head, call }.outcome(connection, result).await
 }
 

@@ -6,6 +6,7 @@
 //! (`crates/e2e/tests/e2e/access.rs`).
 
 use super::parsed;
+use crate::calls;
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll};
 use vermeil::{More, blocking, now_ms};
@@ -31,6 +32,7 @@ pub(super) async fn after_wait(
     limit.set(wait.time);
     let waited = limit.limit(poll_fn(|context| connection.poll_gone(context))).await;
     connection.give_back_limit(limit);
+    calls::note_drain(head);
     match waited {
         Ok(()) => Err(Lost::Peer),
         Err(_waited) => Ok(answer_passed(connection, acting, head, wait.rule, PassedCheck::Rate)),
@@ -103,6 +105,7 @@ pub(super) async fn after_password(
         }
         Ok(Ok(None)) | Err(_) => None,
     };
+    calls::note_drain(head);
     let out = &mut connection.output;
     match checked {
         Some(true) => {

@@ -86,4 +86,6 @@ pub struct GatewayCore<'a> {
     pub compressor: &'a Arc<Compressor>,
     /// How long a client may take for the next part of the content.
     pub body_timeout: Duration,
+    /// Whether every answer that begins now is its connection's last.
+    pub is_draining: bool,
 }

@@ -276,6 +276,8 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
         let mut body = Body::new(&head, version, content);
         let persistence = match body.framing() {
             BodyFraming::UntilClose => Persistence::Close,
+            // A drain may have begun while the program ran.
+            _ if self.connection.with_core(|core| core.is_draining) => Persistence::Close,
             _ => self.exchange.head.persistence,
         };
         self.write_head(&head, &body, persistence);

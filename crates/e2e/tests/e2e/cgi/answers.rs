@@ -2,10 +2,11 @@
 //! sending side.
 
 use super::{get, kill, mode, script, serve, site, spawner};
-use crate::support::{ConnectionEnd, ExpectedContent, Io, TestClient, on_both, on_usual};
+use crate::support::{ConnectionEnd, ExpectedContent, Io, TestClient, TestSite, on_both, on_usual, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::Write as _,
     process::Command,
     time::{Duration, Instant},
 };
@@ -18,6 +19,7 @@ on_both! {
 }
 
 on_usual! {
+    answer_that_ends_in_drain_says_close,
     odd_answers_pass_and_are_logged,
     each_bad_head_is_logged_with_request,
     cookie_beside_local_redirect_reaches_client,
@@ -187,6 +189,14 @@ fn long_content_is_refused_before_its_upload(io: Io) {
     server.stops_clean();
 }
 
+/// A FIFO that programs may read.
+fn fifo(site: &TestSite) -> String {
+    let fifo = site.outside("fifo");
+    Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+    mode(&fifo, 0o666);
+    fifo.display().to_string()
+}
+
 /// Receives until the received bytes end with `end`.
 fn receive_until(client: &mut TestClient, end: &[u8]) {
     while !client.received().ends_with(end) {
@@ -231,4 +241,26 @@ fn death_of_young_spawner_cuts_answer(io: Io) {
     assert_eq!(client.read_to_end(), ConnectionEnd::Closed);
     assert!(!client.received().ends_with(b"0\r\n\r\n"), "{}", client.received().escape_ascii());
     server.stops_clean();
+}
+
+/// Regression: only the beginning of a request decided whether its answer says so (RFC 9112,
+/// section 9.6).
+fn answer_that_ends_in_drain_says_close(io: Io) {
+    let site = site();
+    let fifo = fifo(&site);
+    script(&site, "cgi-bin/works", &format!("read line < {fifo}; printf 'Content-Type: a/b\\n\\ndone'"));
+    script(&site, "cgi-bin/fails", &format!("read line < {fifo}; exit 3"));
+    for (name, status) in [("works", 200), ("fails", 502)] {
+        let server = serve(io, &site, &[]);
+        let mut client = server.client();
+        client.ask("GET", &format!("/cgi-bin/{name}"), &[]);
+        let mut pipe = fs::File::options().write(true).open(&fifo).expect("the program reads it");
+        server.signal(Signal::TERM);
+        until("the server drains", || TestClient::try_connect(server.addr()).is_none().then_some(()));
+        pipe.write_all(b"go\n").expect("the program reads it");
+        let answer = client.read(ExpectedContent::Follows);
+        assert_eq!((answer.status, answer.closes()), (status, true), "{name}");
+        client.ends_silently();
+        assert_eq!(server.wait(), Some(0));
+    }
 }
