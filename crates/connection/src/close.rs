@@ -8,7 +8,7 @@
 
 use crate::{client_stream::ClientStream, connection::Connection};
 use std::{future::poll_fn, io, mem, task::Poll, time::Duration};
-use vermeil::Sleep;
+use vermeil::{BackOff, BackOffBounds, Sleep, now_ms};
 use vermeil_state::connections::IdleState;
 
 /// How long the client may continue to send. nginx's `lingering_timeout` is 5 s. An answer crosses
@@ -18,6 +18,11 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bytes that the client may send meanwhile: the bytes in flight at 1 Gbit/s and a round trip of 32
 /// ms.
 const LINGER_BYTES_MAX: usize = 4 << 20;
+
+/// Pauses between two looks whether the client has acknowledged the sent bytes. The first pause is
+/// a round trip in the same town, and the longest bounds the cost of a slow client.
+const LOOK_PAUSES: BackOffBounds =
+    BackOffBounds::doubling(Duration::from_millis(2), Duration::from_millis(100));
 
 /// Waits until the client has closed, or a bound is reached. A client that still takes the answer
 /// has more time.
@@ -42,6 +47,35 @@ pub async fn linger(connection: Connection) {
         }
         buffer.clear();
     }
+}
+
+/// Resets the connection once the client has acknowledged the sent bytes, because a reset discards
+/// bytes that wait. The reset tells the client that its answer is incomplete.
+pub async fn reset(connection: Connection) {
+    let (stream, place) = connection.into_parts();
+    place.set_idle(IdleState::Closing);
+    let (mut limit, mut pauses) = (Sleep::unset(), BackOff::new(&LOOK_PAUSES));
+    let (mut left, mut since_ms) = (u64::MAX, now_ms());
+    while now_ms() - since_ms < LINGER.as_millis() as u64 {
+        match stream.with_fd(vermeil_io::socket_queues) {
+            Ok(Ok(queues)) if queues.unacknowledged > 0 => {
+                if queues.unacknowledged < mem::replace(&mut left, queues.unacknowledged) {
+                    since_ms = now_ms();
+                }
+            }
+            _ => break,
+        }
+        limit.set(pauses.advance());
+        let giving_way = poll_fn(|context| match place.gives_way(context) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        if limit.limit(giving_way).await.is_ok() {
+            break;
+        }
+    }
+    // A socket whose driver is gone is closed already.
+    let _ = stream.with_fd(vermeil_io::reset_when_closed);
 }
 
 /// Whether the client has taken bytes since the last look, which found `left` bytes, and there are

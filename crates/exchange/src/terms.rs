@@ -268,8 +268,11 @@ pub enum Lost {
     Peer,
     /// The client took too long.
     Late,
-    /// An answer cannot be completed, because its file has changed.
+    /// An answer cannot be completed, and the client counts its bytes.
     Cut,
+    /// An answer cannot be completed, and its end would be the end of the connection. So only a
+    /// reset tells the client.
+    CutWithoutLength,
 }
 
 impl From<io::Error> for Lost {

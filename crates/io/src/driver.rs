@@ -28,7 +28,7 @@ use epoll::Epoll;
 use uring::Uring;
 
 pub use detached::{Detached, DriverKey, ObjectKey};
-pub use outgoing::More;
+pub use outgoing::{More, reset_when_closed};
 pub use table::{ListenerKey, SourceKey, StreamKey};
 pub use unpark::Unparker;
 

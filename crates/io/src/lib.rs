@@ -59,7 +59,10 @@ pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_curr
 pub use clock::{Clock, thread_cpu_ns};
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
-pub use driver::{Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker};
+pub use driver::{
+    Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker,
+    reset_when_closed,
+};
 pub use error::IoError;
 pub use file::{CacheOnly, append_nowait, read_from, read_nowait, read_waiting, start_writeback};
 pub use idle_pool::{IdlePool, ParkRequest};

@@ -79,6 +79,7 @@ pub(crate) fn serve(
             Ok(Farewell::Ours) => Box::pin(close::linger(connection)).await,
             // The client counts the bytes and sees that some are missing.
             Err(Lost::Cut) => {}
+            Err(Lost::CutWithoutLength) => Box::pin(close::reset(connection)).await,
         }
     }
 }

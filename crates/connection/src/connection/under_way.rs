@@ -65,7 +65,7 @@ impl UnderWay {
             Err(lost) => self.sent.unwrap_or(nothing(match lost {
                 Lost::Peer => CLIENT_LEFT,
                 Lost::Late => CLIENT_LATE,
-                Lost::Cut => CUT,
+                Lost::Cut | Lost::CutWithoutLength => CUT,
             })),
         };
         self.log(sent, if result.is_ok() { AnswerEnd::Complete } else { AnswerEnd::Aborted });
@@ -134,6 +134,11 @@ impl super::Connection {
         if let Some(under_way) = &mut self.under_way {
             under_way.is_raw = true;
         }
+    }
+
+    /// Whether the answer is a program's, unchanged.
+    pub fn is_raw(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|under_way| under_way.is_raw)
     }
 
     /// Whether the next sent bytes begin with a status line.

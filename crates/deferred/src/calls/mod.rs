@@ -25,7 +25,7 @@ use vermeil_state::core_context::{self, CoreContext};
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
-    Rejection, Request, Status,
+    Rejection, Request, Status, Version,
     gateway::{BadHead, field_lines, field_name, redirect},
     path,
     response::Persistence,
@@ -300,7 +300,12 @@ impl OfProgram<'_> {
             }
         }
         if sent.is_some() {
-            return Err(EndedAnswer { lost: Lost::Cut, sent });
+            // The answer may have no length and no chunks, so the client could count nothing.
+            let lost = match self.head.version == Version::Http10 || connection.is_raw() {
+                true => Lost::CutWithoutLength,
+                false => Lost::Cut,
+            };
+            return Err(EndedAnswer { lost, sent });
         }
         let head = match failure.leaves_content() {
             true => AnswerHead { persistence: Persistence::Close, ..self.head },

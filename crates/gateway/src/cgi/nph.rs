@@ -5,8 +5,7 @@
 //! This feature is off by default, because such a program can write anything in the server's name.
 //! Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
-use super::pipes::ProgramPipes;
-use crate::parts::{Broken, ErrorLines, Failure, GatewayClient, Relayed, Trouble};
+use crate::parts::{Broken, ErrorLines, Failure, GatewayClient, ProgramReader, Relayed, ResponseBuffer};
 use bytes::Bytes;
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 use vermeil::{More, Sleep};
@@ -27,30 +26,30 @@ pub(super) fn is_one(script: &[u8]) -> bool {
 /// Sends all output of the program to the client.
 pub(super) async fn relay(
     connection: &mut impl GatewayClient,
-    output: &mut ProgramPipes,
+    reader: &mut impl ProgramReader,
     errors: &mut ErrorLines,
     patience: Duration,
 ) -> Result<Relayed, Broken> {
     let (mut start, mut body_bytes) = (Vec::with_capacity(STATUS_LINE_BYTES), 0);
     let sent = |start: &[u8], body_bytes| Sent { status: status(start), body_bytes };
     loop {
-        let mut piece = Vec::new();
+        let mut piece = ResponseBuffer::default();
         let was_silent = body_bytes == 0;
         let broken = |failure, body_bytes| Broken {
             failure,
             was_silent,
             sent: (!was_silent).then(|| sent(&start, body_bytes)),
         };
-        match read(connection, output, errors, &mut piece, patience).await {
-            Ok(()) if !piece.is_empty() => {}
+        match read(connection, reader, errors, &mut piece, patience).await {
+            Ok(()) if piece.len() > 0 => {}
             Ok(()) if was_silent => return Err(broken(BadHead::Truncated.into(), 0)),
             Ok(()) => break,
             Err(failure) => return Err(broken(failure, body_bytes)),
         }
         body_bytes += piece.len() as u64;
         let missing = STATUS_LINE_BYTES.saturating_sub(start.len()).min(piece.len());
-        start.extend_from_slice(&piece[..missing]);
-        connection.output().append(&mut piece);
+        start.extend_from_slice(&piece.as_slice()[..missing]);
+        connection.output().extend_from_slice(piece.as_slice());
         connection.note(sent(&start, body_bytes));
         if let Err(lost) = connection.flush(Bytes::new(), More::No).await {
             return Err(Broken {
@@ -68,15 +67,15 @@ pub(super) async fn relay(
 /// output.
 async fn read(
     connection: &mut impl GatewayClient,
-    output: &mut ProgramPipes,
+    reader: &mut impl ProgramReader,
     errors: &mut ErrorLines,
-    piece: &mut Vec<u8>,
+    piece: &mut ResponseBuffer,
     patience: Duration,
 ) -> Result<(), Failure> {
-    let mut reading = pin!(output.read(piece, errors));
+    let mut reading = pin!(reader.read(piece, errors));
     let watched = poll_fn(|context| {
         if let Poll::Ready(read) = reading.as_mut().poll(context) {
-            return Poll::Ready(read.map(drop).map_err(|error| Trouble::from(error).into()));
+            return Poll::Ready(read.map(drop).map_err(Failure::from));
         }
         connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
     });

@@ -175,8 +175,11 @@ impl CgiRun<'_> {
         errors: &mut ErrorLines,
     ) -> Result<Relayed, Broken> {
         let options = self.asking.options;
+        // A program that has answered is not late with its answer.
+        let patience = END_PATIENCE.min(options.timeouts.answer / 2);
+        let mut output = ProgramOutput { output, process, patience, end: None };
         if self.is_nph() {
-            return nph::relay(connection, output, errors, options.timeouts.answer).await;
+            return nph::relay(connection, &mut output, errors, options.timeouts.answer).await;
         }
         let exchange = ExchangeParameters {
             head: self.head,
@@ -186,9 +189,6 @@ impl CgiRun<'_> {
             head_limits: options.head,
             timeouts: options.timeouts,
         };
-        // A program that has answered is not late with its answer.
-        let patience = END_PATIENCE.min(options.timeouts.answer / 2);
-        let mut output = ProgramOutput { output, process, patience, end: None };
         relay(connection, &exchange, &mut AllWritten, &mut output, errors).await
     }
 }

@@ -93,8 +93,9 @@ impl Outgoing {
     }
 }
 
-/// Has the close of `fd` reset the connection: its peer must not take the bytes so far for all.
-pub(crate) fn reset_when_closed(fd: BorrowedFd<'_>) {
+/// Has the close of `fd` reset the connection: its peer must not take the bytes so far for all. The
+/// close discards the bytes that the peer has not acknowledged.
+pub fn reset_when_closed(fd: BorrowedFd<'_>) {
     // Of a socket that cannot be told the peer sees an end.
     let _ = rustix::net::sockopt::set_socket_linger(fd, Some(Duration::ZERO));
 }

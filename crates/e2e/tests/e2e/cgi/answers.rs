@@ -12,6 +12,7 @@ use std::{
 };
 
 on_both! {
+    cut_answer_without_length_is_reset,
     killed_program_cuts_answer_despite_late_news,
     death_of_young_spawner_cuts_answer,
     long_content_is_refused_before_its_upload,
@@ -263,4 +264,29 @@ fn answer_that_ends_in_drain_says_close(io: Io) {
         client.ends_silently();
         assert_eq!(server.wait(), Some(0));
     }
+}
+
+/// Regression: the orderly end of the connection made the first part a complete answer, for example
+/// for a proxy.
+fn cut_answer_without_length_is_reset(io: Io) {
+    let site = site();
+    let fifo = fifo(&site);
+    let lines = format!("printf 'Content-Type: a/b\\n\\nfirst part\\n'; read line < {fifo}; kill -9 $$");
+    script(&site, "cgi-bin/dies", &lines);
+    let whole = lines.replace("Content-Type", "HTTP/1.1 200 OK\\r\\nContent-Type");
+    script(&site, "cgi-bin/nph-dies", &whole);
+    let server = serve(io, &site, &["--cgi-nph"]);
+    for request in [
+        "GET /cgi-bin/dies HTTP/1.0\r\n\r\n",
+        "GET /cgi-bin/nph-dies HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /cgi-bin/nph-dies HTTP/1.0\r\n\r\n",
+    ] {
+        let mut client = server.client();
+        client.send(request);
+        receive_until(&mut client, b"first part\n");
+        fs::write(&fifo, "go\n").expect("the program reads it");
+        assert_eq!(client.read_to_end(), ConnectionEnd::Reset, "{request}");
+        assert!(client.received().ends_with(b"first part\n"), "{request}");
+    }
+    server.stops_clean();
 }
