@@ -93,20 +93,26 @@ impl Http2 {
         self.handshake_kind
     }
 
-    /// The status of a cut answer, and the received bytes that belong to no complete answer.
+    /// The status of a cut answer, and the received bytes that are not counted yet.
     pub(crate) fn unfinished(&mut self) -> (Option<u16>, u64) {
+        (self.cut_status.take(), self.uncounted())
+    }
+
+    /// The received bytes that are not counted yet. From now on these bytes are counted.
+    fn uncounted(&mut self) -> u64 {
         let received = self.received.load(Ordering::Relaxed);
-        (self.cut_status.take(), received - std::mem::replace(&mut self.counted, received))
+        received - std::mem::replace(&mut self.counted, received)
     }
 
     /// Sends `count` requests, as many at once as the server allows. Calls `each` with every answer
-    /// and the bytes received for the answer. A complete answer counts, even if other requests
-    /// fail.
+    /// and bytes that are not counted yet, and `on_part` with the bytes of incomplete answers. A
+    /// complete answer counts, even if other requests fail.
     pub(crate) async fn exchange(
         &mut self,
         asked: &Http2Request,
         count: u64,
         mut each: impl FnMut(WholeAnswer, u64),
+        mut on_part: impl FnMut(u64),
     ) -> Result<(), StopReason> {
         (self.has_sent, self.cut_status) = (false, None);
         self.streams.clear();
@@ -121,7 +127,14 @@ impl Http2 {
                     break;
                 }
             }
-            if self.streams.is_empty() && unsent == 0 { Poll::Ready(()) } else { Poll::Pending }
+            if self.streams.is_empty() && unsent == 0 {
+                return Poll::Ready(());
+            }
+            let bytes = self.uncounted();
+            if bytes > 0 {
+                on_part(bytes);
+            }
+            Poll::Pending
         })
         .await;
         result
@@ -202,9 +215,7 @@ impl Http2 {
             let exchange = self.streams.swap_remove(at);
             match answer {
                 Ok(answer) => {
-                    let received = self.received.load(Ordering::Relaxed);
-                    each(answer, received - self.counted);
-                    self.counted = received;
+                    each(answer, self.uncounted());
                     self.answers += 1;
                 }
                 Err(Unanswered::Failed(failure)) => {

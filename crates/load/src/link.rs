@@ -84,6 +84,8 @@ pub(crate) struct LoadLink {
     answers: u32,
     /// Received bytes of the present answer.
     received: u64,
+    /// The part of `received` and `pending` that is already counted.
+    counted: u64,
     /// Whether any byte has come since the last request was sent.
     heard: bool,
     /// When the last request was sent; `None` if the connection ended before.
@@ -104,6 +106,7 @@ impl LoadLink {
             pending: Vec::new(),
             answers: 0,
             received: 0,
+            counted: 0,
             heard: false,
             sent_at: None,
             round_trip,
@@ -138,9 +141,25 @@ impl LoadLink {
         if is_crossing { ConnectionEnding::Crossing } else { ConnectionEnding::InRequest }
     }
 
-    /// Status and received bytes of the incomplete answer.
-    pub(crate) fn unfinished(&self) -> (Option<u16>, u64) {
-        (self.reader.status_under_way(), self.received + self.pending.len() as u64)
+    /// Status of the incomplete answer, and its received bytes that are not counted yet.
+    pub(crate) fn unfinished(&mut self) -> (Option<u16>, u64) {
+        (self.reader.status_under_way(), self.uncounted())
+    }
+
+    /// The received bytes that are not counted yet. From now on these bytes are counted.
+    fn uncounted(&mut self) -> u64 {
+        let received = self.received + self.pending.len() as u64;
+        received - std::mem::replace(&mut self.counted, received)
+    }
+
+    /// The bytes of a complete answer that are not counted yet.
+    fn complete(&mut self) -> u64 {
+        self.answers += 1;
+        let received = std::mem::take(&mut self.received);
+        let uncounted = received.saturating_sub(self.counted);
+        // Pending bytes of the next answer may be counted already.
+        self.counted = self.counted.saturating_sub(received);
+        uncounted
     }
 
     /// Sends `request`. The caller may wait for an answer at once. If the server has closed the
@@ -177,36 +196,56 @@ impl LoadLink {
         }
     }
 
-    /// Reads an answer. Returns the answer and its number of bytes on the wire.
+    /// Reads an answer. Calls `on_part` with the bytes of each part of an incomplete answer. Returns
+    /// the answer and its other bytes on the wire.
     pub(crate) async fn answer(
         &mut self,
         is_head: bool,
         sink: &mut impl AnswerSink,
+        mut on_part: impl FnMut(u64),
     ) -> Result<(WholeAnswer, u64), ExchangeFailure> {
         let mut fresh = false;
         let answer = poll_fn(|context| {
-            for _ in 0..READS_MAX {
-                if let Some(answer) = ready!(self.poll_part(context, is_head, sink, fresh))? {
-                    return Poll::Ready(Ok::<_, ExchangeFailure>(answer));
+            let polled = self.poll_answer(context, is_head, sink, &mut fresh);
+            if polled.is_pending() {
+                let bytes = self.uncounted();
+                if bytes > 0 {
+                    on_part(bytes);
                 }
-                fresh = true;
             }
-            context.waker().wake_by_ref();
-            Poll::Pending
+            polled
         })
         .await?;
-        self.answers += 1;
-        Ok((answer, std::mem::take(&mut self.received)))
+        Ok((answer, self.complete()))
     }
 
-    /// Reads an answer at the speed of `pace` or slower. Returns the answer, its bytes on the wire,
-    /// and the time from the first bytes to the last.
+    fn poll_answer(
+        &mut self,
+        context: &mut Context<'_>,
+        is_head: bool,
+        sink: &mut impl AnswerSink,
+        fresh: &mut bool,
+    ) -> Poll<Result<WholeAnswer, ExchangeFailure>> {
+        for _ in 0..READS_MAX {
+            if let Some(answer) = ready!(self.poll_part(context, is_head, sink, *fresh))? {
+                return Poll::Ready(Ok(answer));
+            }
+            *fresh = true;
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads an answer at the speed of `pace` or slower. Calls `on_part` with the bytes of each part
+    /// of an incomplete answer. Returns the answer, its other bytes on the wire, and the time from
+    /// the first bytes to the last.
     pub(crate) async fn answer_paced(
         &mut self,
         is_head: bool,
         sink: &mut impl AnswerSink,
         pace: AnswerPace,
         limit: &mut Sleep,
+        mut on_part: impl FnMut(u64),
     ) -> Result<(WholeAnswer, u64, Duration), ExchangeFailure> {
         let mut first = None;
         let mut fresh = false;
@@ -217,14 +256,16 @@ impl LoadLink {
             fresh = true;
             let began = *first.get_or_insert_with(Instant::now);
             let due = pace.rate.map(|rate| began + pace.ahead(self.received, rate));
+            if part.is_none() {
+                on_part(self.uncounted());
+            }
             match due.and_then(|due| due.checked_duration_since(Instant::now())) {
                 Some(ahead) if !ahead.is_zero() => vermeil::sleep(ahead).await,
                 _ if part.is_none() => vermeil::yield_now().await,
                 _ => {}
             }
             if let Some(answer) = part {
-                self.answers += 1;
-                return Ok((answer, std::mem::take(&mut self.received), began.elapsed()));
+                return Ok((answer, self.complete(), began.elapsed()));
             }
         }
     }

@@ -97,6 +97,11 @@ impl RunContext {
         Some(before.unwrap_or_else(|left| left).min(count)).filter(|&taken| taken > 0)
     }
 
+    /// Counts `bytes` of an answer that has not ended.
+    pub(crate) fn arrived(&self, bytes: u64) {
+        self.ledger.here().bytes += bytes;
+    }
+
     /// Records that `count` requests have ended and are counted. After the last request the run is
     /// over, even if users still wait to begin another request.
     pub(crate) fn have_ended(&self, count: u64) {

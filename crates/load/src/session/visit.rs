@@ -258,7 +258,7 @@ impl Fetch<'_> {
             }
             lane.open = None;
         };
-        if let (Err(_), Some(open)) = (&result, lane.open.take_if(|_| result.is_err())) {
+        if let (Err(_), Some(mut open)) = (&result, lane.open.take_if(|_| result.is_err())) {
             let (status, bytes) = open.link.unfinished();
             let mut tally = self.context.ledger.here();
             tally.bytes += bytes;
@@ -305,8 +305,10 @@ impl Fetch<'_> {
             }
         }
         let pace = AnswerPace { rate: self.script.receive_rate, timeout };
+        let on_part = |bytes| self.context.arrived(bytes);
+        let is_head = self.script.request.is_head();
         let (answer, wire_bytes, receiving) =
-            open.link.answer_paced(self.script.request.is_head(), looker, pace, &mut lane.limit).await?;
+            open.link.answer_paced(is_head, looker, pace, &mut lane.limit, on_part).await?;
         open.link.settle()?;
         open.left = open.left.saturating_sub(1);
         if (open.left == 0 || answer.reuse == Reuse::Close)

@@ -31,7 +31,7 @@ impl Spoken {
         }
     }
 
-    /// Status and received bytes of the incomplete answer.
+    /// Status of the incomplete answer, and its received bytes that are not counted yet.
     pub(super) fn unfinished(&mut self) -> (Option<u16>, u64) {
         match self {
             Self::Http1(link) => link.unfinished(),
@@ -107,7 +107,8 @@ impl LaneExchange<'_> {
                     self.context.waits.answered(self.user);
                     self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
                 };
-                link.exchange(&requests[batch], count, each).await?;
+                let on_part = |bytes| self.context.arrived(bytes);
+                link.exchange(&requests[batch], count, each, on_part).await?;
                 Reuse::Keep
             }
             _ => unreachable!("connections speak what requests are made for"),
@@ -134,7 +135,8 @@ impl LaneExchange<'_> {
         link.send(bytes, asked.repeats).await?;
         let mut reuse = Reuse::Keep;
         while *left > 0 && reuse == Reuse::Keep {
-            let (answer, wire_bytes) = link.answer(asked.is_head, &mut Discard).await?;
+            let on_part = |bytes| self.context.arrived(bytes);
+            let (answer, wire_bytes) = link.answer(asked.is_head, &mut Discard, on_part).await?;
             if *left == 1 || answer.reuse == Reuse::Close {
                 link.settle()?;
             }

@@ -1,6 +1,7 @@
 //! Sessions: shares of pages, embedded objects, checks, and the receive rate.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use vermeil_load::files::{FileSet, Manifest, SetKind, SetPages, fill};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
 use vermeil_load::wire::LoadRequest;
-use vermeil_load::{CommonOptions, Fault, Outcome, Phases, Quality};
+use vermeil_load::{CommonOptions, Fault, Outcome, Phases, Quality, RunProgress};
 
 use super::server::{Act, PlantedServer, SeenByServer, answer};
 use super::{PATIENCE, go_on};
@@ -92,6 +93,26 @@ fn session_requests_pages_and_their_embedded_files() {
     let share = total.pages[0].good as f64 / 3000.0;
     assert!((share - model.shares()[0]).abs() < 0.05, "{share}");
     assert!(total.connections <= 20);
+}
+
+/// Regression: bytes counted when their answer ended, so a download that outlasted the run had
+/// received nothing.
+#[test]
+fn bytes_of_unfinished_pages_are_counted() {
+    let head = "HTTP/1.1 200 X\r\nContent-Length: 900000\r\n\r\n";
+    let part = [head.as_bytes(), &[b'x'; 400_000]].concat();
+    let expected = part.len() as u64;
+    let server = PlantedServer::start(move |_| Act::Send(part.clone()));
+    let text = "name = \"one\"\n[[page]]\nname = \"big\"\npath = \"/\"\njudge = \"rate\"\n";
+    let mut plan = plan(&server, Model::from_toml(text).unwrap(), 1, 1);
+    plan.common.phases = Phases::window(Duration::from_secs(10));
+    let outcome = run_sessions(&plan, &mut |progress: RunProgress<'_>| match progress.total.bytes {
+        bytes if bytes < expected => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    })
+    .unwrap();
+    assert_eq!((outcome.total.bytes, outcome.total.ended()), (expected, 0));
+    assert!(outcome.interrupted, "the bytes are counted before the end of the window");
 }
 
 /// The server takes each second request of a connection, then resets or closes the connection.

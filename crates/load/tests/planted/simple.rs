@@ -1,14 +1,17 @@
 //! Simple runs with known results.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vermeil_load::pace::Think;
 use vermeil_load::wire::{LoadRequest, Reuse};
-use vermeil_load::{Fault, Gates, Loop, Phases, SimplePlan, ValidityWarning, run_simple};
+use vermeil_load::{
+    Fault, Gates, Loop, Phases, RunProgress, SimplePlan, ValidityWarning, run_simple,
+};
 
 use super::server::{Act, PlantedServer, answer};
-use super::{go_on, on_both_drivers, plan};
+use super::{PATIENCE, go_on, on_both_drivers, plan};
 
 #[test]
 fn every_request_is_counted_once() {
@@ -141,6 +144,26 @@ fn times_are_those_of_good_answers() {
         doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Failures { failed: 50, .. })),
         "{doubts:?}"
     );
+}
+
+/// Regression: bytes counted when their answer ended, so a download that outlasted the run had
+/// received nothing.
+#[test]
+fn bytes_of_unfinished_answers_are_counted() {
+    let head = "HTTP/1.1 200 X\r\nContent-Length: 900000\r\n\r\n";
+    let part = [head.as_bytes(), &[b'x'; 400_000]].concat();
+    let expected = 2 * part.len() as u64;
+    let server = PlantedServer::start(move |_| Act::Send(part.clone()));
+    let mut plan = plan(&server, 2, 2);
+    plan.common.phases = Phases::window(Duration::from_secs(10));
+    plan.common.timeout = PATIENCE;
+    let outcome = run_simple(&plan, &mut |progress: RunProgress<'_>| match progress.total.bytes {
+        bytes if bytes < expected => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    })
+    .unwrap();
+    assert_eq!((outcome.total.bytes, outcome.total.ended()), (expected, 0));
+    assert!(outcome.interrupted, "the bytes are counted before the end of the window");
 }
 
 /// Regression: ten users waited for seconds when the run ended, and the run was valid.
