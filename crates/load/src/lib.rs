@@ -47,7 +47,7 @@ pub use plan::{CommonOptions, LoadShare, Logged, Loop, Phases, SimplePlan, UNTIL
 pub use protocol::Protocol;
 pub use quality::Quality;
 pub use replay::{Replay, replay};
-pub use run::{Interval, Outcome, RunObserver, RunPhase, RunProgress};
+pub use run::{Interval, OpenWaits, Outcome, RunObserver, RunPhase, RunProgress};
 pub use search::{SearchOptions, search};
 pub use simple::run_simple;
 pub use targets::{Set, SetChoice};

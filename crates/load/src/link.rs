@@ -196,8 +196,8 @@ impl LoadLink {
         }
     }
 
-    /// Reads an answer. Calls `on_part` with the bytes of each part of an incomplete answer. Returns
-    /// the answer and its other bytes on the wire.
+    /// Reads an answer. Calls `on_part` with the bytes of each part of an incomplete answer.
+    /// Returns the answer and its other bytes on the wire.
     pub(crate) async fn answer(
         &mut self,
         is_head: bool,
@@ -236,16 +236,16 @@ impl LoadLink {
         Poll::Pending
     }
 
-    /// Reads an answer at the speed of `pace` or slower. Calls `on_part` with the bytes of each part
-    /// of an incomplete answer. Returns the answer, its other bytes on the wire, and the time from
-    /// the first bytes to the last.
+    /// Reads an answer at the speed of `pace` or slower. Calls `on_part` with the bytes of a part
+    /// and the pause before the next read. Returns the answer, its other bytes on the wire, and the
+    /// time from the first bytes to the last.
     pub(crate) async fn answer_paced(
         &mut self,
         is_head: bool,
         sink: &mut impl AnswerSink,
         pace: AnswerPace,
         limit: &mut Sleep,
-        mut on_part: impl FnMut(u64),
+        mut on_part: impl FnMut(u64, Duration),
     ) -> Result<(WholeAnswer, u64, Duration), ExchangeFailure> {
         let mut first = None;
         let mut fresh = false;
@@ -256,13 +256,14 @@ impl LoadLink {
             fresh = true;
             let began = *first.get_or_insert_with(Instant::now);
             let due = pace.rate.map(|rate| began + pace.ahead(self.received, rate));
-            if part.is_none() {
-                on_part(self.uncounted());
+            let ahead = due.and_then(|due| due.checked_duration_since(Instant::now())).unwrap_or_default();
+            if part.is_none() || !ahead.is_zero() {
+                on_part(self.uncounted(), ahead);
             }
-            match due.and_then(|due| due.checked_duration_since(Instant::now())) {
-                Some(ahead) if !ahead.is_zero() => vermeil::sleep(ahead).await,
-                _ if part.is_none() => vermeil::yield_now().await,
-                _ => {}
+            match (ahead, &part) {
+                (Duration::ZERO, Some(_)) => {}
+                (Duration::ZERO, None) => vermeil::yield_now().await,
+                _ => vermeil::sleep(ahead).await,
             }
             if let Some(answer) = part {
                 return Ok((answer, self.complete(), began.elapsed()));

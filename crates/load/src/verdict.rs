@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::fault::Fault;
 use crate::measure::Times;
 use crate::plan::UNTIL_DONE;
-use crate::run::Outcome;
+use crate::run::{OpenWaits, Outcome};
 
 /// The reason why a run is not trustworthy.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,14 +77,14 @@ pub enum ValidityWarning {
         /// The share in all finished requests.
         share: f64,
     },
-    /// At the end, requests were under way for longer than any answer had taken, so the server had
-    /// stopped answering.
+    /// At the end, the server had sent no bytes of a request's answer for longer than any answer
+    /// had taken, so the server had stopped answering.
     Hanging {
         /// Number of requests under way.
         unfinished: u64,
-        /// The wait of the oldest request.
-        oldest: Duration,
-        /// The longest time of a finished request.
+        /// The longest time without bytes of an answer.
+        silence: Duration,
+        /// The longest time of a finished request; zero without a finished request.
         longest: Duration,
     },
     /// Connections ended while requests were on their way, and the injector repeated the requests.
@@ -213,10 +213,10 @@ impl Gates {
         doubt(!outcome.is_open && share > LATE_MAX, ValidityWarning::LateStarts { share, limit });
         let (failed, share) = (total.failed(), total.failed_share());
         doubt(failed > 0 && share >= self.failed_max, ValidityWarning::Failures { failed, share });
-        if let Some(oldest) = outcome.oldest {
+        if let Some(OpenWaits { silence, .. }) = outcome.waits {
             let longest = total.response.max().max(total.failed_response.max());
             let (unfinished, fine) = (outcome.unfinished.max(1), (2 * longest).max(HANGING_FLOOR));
-            doubt(oldest > fine, ValidityWarning::Hanging { unfinished, oldest, longest });
+            doubt(silence > fine, ValidityWarning::Hanging { unfinished, silence, longest });
         }
         let (requests, share) = (total.repeated, total.repeated as f64 / total.begun.max(1) as f64);
         doubt(share > self.repeated_max, ValidityWarning::Repeated { requests, share });
@@ -295,11 +295,9 @@ impl fmt::Display for ValidityWarning {
                 "{failed} requests failed, {:.1} % of all: the response times are those of the others",
                 percent(share)
             ),
-            Self::Hanging { unfinished, oldest, longest } => write!(
-                f,
-                "{unfinished} requests were unfinished at the end, the oldest for {oldest:.1?}, and the longest of the others took \
-                 {longest:.1?}: the server had stopped answering them"
-            ),
+            Self::Hanging { unfinished, silence, longest } => {
+                write_hanging(f, *unfinished, *silence, *longest)
+            }
             Self::Repeated { requests, share } => write!(
                 f,
                 "{requests} requests ({:.1} %) were sent again because their connection ended: a server that fails at once looks \
@@ -337,6 +335,23 @@ impl fmt::Display for ValidityWarning {
             Self::AgentLost { agent } => write!(f, "an agent was lost: {agent}"),
         }
     }
+}
+
+fn write_hanging(
+    f: &mut fmt::Formatter<'_>,
+    unfinished: u64,
+    silence: Duration,
+    longest: Duration,
+) -> fmt::Result {
+    let (s, were) = if unfinished == 1 { ("", "was") } else { ("s", "were") };
+    write!(
+        f,
+        "{unfinished} request{s} {were} unfinished at the end, and the server sent nothing for {silence:.1?}"
+    )?;
+    if !longest.is_zero() {
+        write!(f, ", while the longest other request took {longest:.1?}")?;
+    }
+    f.write_str(": the server had stopped answering")
 }
 
 fn write_too_short(f: &mut fmt::Formatter<'_>, answers: u64, window: Duration) -> fmt::Result {
@@ -377,7 +392,7 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.5)),
             users: 10,
             unfinished: 0,
-            oldest: None,
+            waits: None,
             missed: 0,
             is_counted: false,
             is_open: false,
@@ -386,6 +401,11 @@ pub(crate) mod tests {
             lost: Vec::new(),
             io: String::new(),
         }
+    }
+
+    /// Waits of ten seconds, without bytes for `ms`.
+    fn silent_for(ms: u64) -> Option<OpenWaits> {
+        Some(OpenWaits { oldest: Duration::from_secs(10), silence: Duration::from_millis(ms) })
     }
 
     fn doubts(change: impl FnOnce(&mut Outcome)) -> Vec<ValidityWarning> {
@@ -410,7 +430,7 @@ pub(crate) mod tests {
             (|o| (o.is_open, o.unfinished) = (true, 10), "10 begun and not finished"),
             (|o| (o.is_open, o.missed) = (true, 20), "20 arrivals were due and not begun"),
             (|o| o.total.faults[Fault::Status as usize] = 50, "50 requests failed, 4.8 %"),
-            (|o| o.oldest = Some(Duration::from_secs(3)), "the oldest for 3.0s"),
+            (|o| o.waits = silent_for(3000), "the server sent nothing for 3.0s, while the longest other"),
             (|o| o.total.repeated = 30, "30 requests (3.0 %)"),
             (|o| o.stolen = 0.05, "5.0 %"),
             (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
@@ -451,8 +471,16 @@ pub(crate) mod tests {
     /// Regression: ten users waited for seconds when the run ended, and no metric showed the wait.
     #[test]
     fn waiting_as_long_as_others_is_no_hanging() {
-        let hanging = |oldest: u64| !doubts(|o| o.oldest = Some(Duration::from_millis(oldest))).is_empty();
+        let hanging = |silence: u64| !doubts(|o| o.waits = silent_for(silence)).is_empty();
         assert!(!hanging(15) && !hanging(90) && hanging(110));
+    }
+
+    /// Regression: the message compared with the time of other requests, and there were none.
+    #[test]
+    fn silence_without_other_requests_names_none() {
+        let said = doubts(|o| (o.total.response, o.waits) = (Times::default(), silent_for(3000)));
+        let said: String = said.iter().map(ToString::to_string).collect();
+        assert!(said.contains("nothing for 3.0s: the server had stopped"), "{said}");
     }
 
     /// Regression: the day that stands for "until everything is done" was reported as if the user

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::wire::AgentCounts;
 use crate::measure::Tally;
-use crate::run::{Interval, Outcome, RunPhase};
+use crate::run::{Interval, OpenWaits, Outcome, RunPhase};
 
 /// The merged counts of all agents.
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ impl AgentSum {
             card,
             users,
             unfinished: ends().map(|end| end.unfinished).sum(),
-            oldest: ends().filter_map(|end| end.oldest).max(),
+            waits: ends().filter_map(|end| end.waits).reduce(OpenWaits::merge),
             is_counted: ends().count() > 0 && ends().all(|end| end.is_counted),
             missed: ends().map(|end| end.missed).sum(),
             is_open: ends().any(|end| end.is_open),

@@ -291,7 +291,7 @@ impl Record {
             good: total.good,
             failed: total.failed(),
             unfinished: outcome.unfinished,
-            oldest_ns: outcome.oldest.map(|oldest| oldest.as_nanos() as u64),
+            oldest_ns: outcome.waits.map(|waits| waits.oldest.as_nanos() as u64),
             missed: outcome.missed,
             rate: outcome.rate(),
             bytes: total.bytes,
@@ -336,7 +336,7 @@ impl Record {
             card: None,
             users: 0,
             unfinished: 0,
-            oldest: None,
+            waits: None,
             missed: 0,
             is_open: false,
             is_counted: false,
@@ -444,7 +444,7 @@ impl InjectorRecord {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::run::RunPhase;
+    use crate::run::{OpenWaits, RunPhase};
     use crate::search::TrialResult;
 
     /// A record with a value in every field, of this number of good answers.
@@ -488,7 +488,7 @@ pub(crate) mod tests {
             card: Some(("eth0".into(), 0.2)),
             users: 8,
             unfinished: 1,
-            oldest: Some(Duration::from_millis(3)),
+            waits: Some(OpenWaits { oldest: Duration::from_millis(3), silence: Duration::ZERO }),
             missed: 0,
             is_counted: false,
             is_open: false,

@@ -97,9 +97,11 @@ impl RunContext {
         Some(before.unwrap_or_else(|left| left).min(count)).filter(|&taken| taken > 0)
     }
 
-    /// Counts `bytes` of an answer that has not ended.
-    pub(crate) fn arrived(&self, bytes: u64) {
+    /// Counts `bytes` that `user` received for its present wait. The user reads no more bytes for
+    /// `pause`.
+    pub(crate) fn arrived(&self, user: usize, bytes: u64, pause: Duration) {
         self.ledger.here().bytes += bytes;
+        self.waits.heard(user, self.epoch.elapsed() + pause);
     }
 
     /// Records that `count` requests have ended and are counted. After the last request the run is

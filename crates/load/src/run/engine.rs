@@ -146,7 +146,7 @@ impl<'a> Engine<'a> {
         wait_until(self.context.epoch, &self.context);
         let mut course = RunCourse::new(&self.context, &phases);
         let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
-        let (mut ended, mut missed, mut oldest) = (ControlFlow::Continue(()), 0, None);
+        let (mut ended, mut missed, mut waits) = (ControlFlow::Continue(()), 0, None);
         for (phase, lasts) in [
             (RunPhase::RampUp, phases.ramp_up),
             (RunPhase::WarmUp, phases.warm_up),
@@ -164,14 +164,14 @@ impl<'a> Engine<'a> {
                 used.1 = Readings::take(&self.cpu_ns);
                 let now = Instant::now();
                 missed = self.context.missed(now);
-                oldest = self.context.waits.oldest(now.saturating_duration_since(self.context.epoch));
+                waits = self.context.waits.open(now.saturating_duration_since(self.context.epoch));
             }
         }
         self.context.stop();
         let io = self.runtime.handle().snapshot().cores.first().map(|core| core.io.clone());
         let outcome = Outcome {
             unfinished: course.begun.saturating_sub(course.ended),
-            oldest,
+            waits,
             missed,
             is_counted: self.context.is_done(),
             total: course.total,

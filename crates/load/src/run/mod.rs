@@ -16,4 +16,5 @@ pub(crate) use context::{RunContext, until};
 pub use engine::RunObserver;
 pub(crate) use engine::{Engine, Supply, check};
 pub use outcome::{Interval, Outcome, RunPhase, RunProgress};
+pub use waits::OpenWaits;
 pub(crate) use waits::Waits;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::waits::OpenWaits;
 use crate::measure::{Tally, Times, supports};
 
 /// The phases of a run.
@@ -113,8 +114,8 @@ pub struct Outcome {
     pub users: usize,
     /// Requests that were due and had not ended at the end of the window.
     pub unfinished: u64,
-    /// The wait of the oldest unfinished request, from the intended start.
-    pub oldest: Option<Duration>,
+    /// The waits for the unfinished requests; `None` if no user waited.
+    pub waits: Option<OpenWaits>,
     /// Arrivals of an open loop that were due at the end of the window, and for which no user was
     /// free.
     pub missed: u64,

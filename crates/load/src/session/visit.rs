@@ -271,9 +271,9 @@ impl Fetch<'_> {
         tally.status(answer.status);
         tally.objects += 1;
         tally.object_times.record(began.elapsed());
-        tally.bytes += wire_bytes;
         tally.content_bytes += answer.content_bytes;
         drop(tally);
+        self.context.arrived(self.user, wire_bytes, Duration::ZERO);
         looker.verdict(answer)?;
         Ok(Visited { content_bytes: answer.content_bytes, receiving })
     }
@@ -305,7 +305,7 @@ impl Fetch<'_> {
             }
         }
         let pace = AnswerPace { rate: self.script.receive_rate, timeout };
-        let on_part = |bytes| self.context.arrived(bytes);
+        let on_part = |bytes, pause| self.context.arrived(self.user, bytes, pause);
         let is_head = self.script.request.is_head();
         let (answer, wire_bytes, receiving) =
             open.link.answer_paced(is_head, looker, pace, &mut lane.limit, on_part).await?;

@@ -3,7 +3,7 @@
 //! Over HTTP/1.1 the answers come in the order of the requests, over HTTP/2 in any order. Tested
 //! through the servers of `tests/`, and with nginx in `tests/nginx`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustls::HandshakeKind;
@@ -104,10 +104,9 @@ impl LaneExchange<'_> {
                 let count = *left;
                 let each = |answer: WholeAnswer, wire_bytes| {
                     *left -= 1;
-                    self.context.waits.answered(self.user);
                     self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
                 };
-                let on_part = |bytes| self.context.arrived(bytes);
+                let on_part = |bytes| self.context.arrived(self.user, bytes, Duration::ZERO);
                 link.exchange(&requests[batch], count, each, on_part).await?;
                 Reuse::Keep
             }
@@ -135,13 +134,12 @@ impl LaneExchange<'_> {
         link.send(bytes, asked.repeats).await?;
         let mut reuse = Reuse::Keep;
         while *left > 0 && reuse == Reuse::Keep {
-            let on_part = |bytes| self.context.arrived(bytes);
+            let on_part = |bytes| self.context.arrived(self.user, bytes, Duration::ZERO);
             let (answer, wire_bytes) = link.answer(asked.is_head, &mut Discard, on_part).await?;
             if *left == 1 || answer.reuse == Reuse::Close {
                 link.settle()?;
             }
             *left -= 1;
-            self.context.waits.answered(self.user);
             self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);
             reuse = answer.reuse;
         }
@@ -172,6 +170,7 @@ impl LaneExchange<'_> {
         set: usize,
     ) {
         let now = Instant::now();
+        self.context.waits.answered(self.user, now.saturating_duration_since(self.context.epoch));
         let response = now - begin.intended;
         let is_good = (200..400).contains(&status) || asked.logged == Some(status);
         let within = self.scheme.quality.of_time(response).map(|holds| u64::from(holds && is_good));

@@ -36,6 +36,8 @@ pub(crate) enum Act {
     ResetAfter(Duration),
     /// Close with a reset.
     Reset,
+    /// Send these bytes, then a few bytes every few milliseconds, until the peer closes.
+    Stream(Vec<u8>),
     /// Send nothing more.
     Silence,
 }
@@ -145,6 +147,14 @@ fn converse(stream: &TcpStream, act: &dyn Fn(&SeenByServer) -> Act, count: &Atom
                 let linger = Some(Duration::ZERO);
                 rustix::net::sockopt::set_socket_linger(stream.as_fd(), linger).expect("linger");
                 return;
+            }
+            Act::Stream(bytes) => {
+                let mut sent = stream.write_all(&bytes);
+                while sent.is_ok() {
+                    thread::sleep(Duration::from_millis(5));
+                    sent = stream.write_all(b"xxxx");
+                }
+                sent
             }
             Act::Silence => Ok(()),
         };

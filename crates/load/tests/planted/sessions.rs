@@ -9,7 +9,7 @@ use vermeil_load::files::{FileSet, Manifest, SetKind, SetPages, fill};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::session::{Builtin, KeepAlive, Model, SessionLoop, SessionPlan, run_sessions};
 use vermeil_load::wire::LoadRequest;
-use vermeil_load::{CommonOptions, Fault, Outcome, Phases, Quality, RunProgress};
+use vermeil_load::{CommonOptions, Fault, Gates, Outcome, Phases, Quality, RunProgress, ValidityWarning};
 
 use super::server::{Act, PlantedServer, SeenByServer, answer};
 use super::{PATIENCE, go_on};
@@ -113,6 +113,24 @@ fn bytes_of_unfinished_pages_are_counted() {
     .unwrap();
     assert_eq!((outcome.total.bytes, outcome.total.ended()), (expected, 0));
     assert!(outcome.interrupted, "the bytes are counted before the end of the window");
+}
+
+/// Regression: a download at the receive rate of the model counted as hanging. A pause of the
+/// injector between two reads is longer here than the silence of a server that hangs.
+#[test]
+fn slowly_received_page_is_no_doubt() {
+    let head = "HTTP/1.1 200 X\r\nContent-Length: 900000\r\n\r\n";
+    let whole = [head.as_bytes(), &[b'x'; 900_000]].concat();
+    let server = PlantedServer::start(move |_| Act::Send(whole.clone()));
+    let text =
+        "name = \"one\"\nreceive_rate = 20000\n[[page]]\nname = \"big\"\npath = \"/\"\njudge = \"rate\"\n";
+    let mut plan = plan(&server, Model::from_toml(text).unwrap(), 2, 2);
+    plan.common.phases = Phases::window(Duration::from_secs(2));
+    let outcome = run(&plan);
+    let waits = outcome.waits.expect("users wait");
+    assert!(waits.oldest > Duration::from_secs(1), "{waits:?}");
+    let doubts = Gates::default().judge(&outcome);
+    assert!(!doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Hanging { .. })), "{doubts:?}");
 }
 
 /// The server takes each second request of a connection, then resets or closes the connection.

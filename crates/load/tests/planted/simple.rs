@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use vermeil_load::pace::Think;
 use vermeil_load::wire::{LoadRequest, Reuse};
-use vermeil_load::{
-    Fault, Gates, Loop, Phases, RunProgress, SimplePlan, ValidityWarning, run_simple,
-};
+use vermeil_load::{Fault, Gates, Loop, Phases, RunProgress, SimplePlan, ValidityWarning, run_simple};
 
 use super::server::{Act, PlantedServer, answer};
 use super::{PATIENCE, go_on, on_both_drivers, plan};
@@ -178,12 +176,34 @@ fn requests_that_hang_at_the_end_are_a_doubt() {
     plan.common.phases = Phases::window(Duration::from_secs(1));
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     assert_eq!((outcome.total.good, outcome.unfinished), (200, 4));
-    assert!(outcome.oldest > Some(Duration::from_millis(200)), "{:?}", outcome.oldest);
+    let waits = outcome.waits.expect("users wait");
+    assert!(waits.oldest > Duration::from_millis(200) && waits.silence == waits.oldest, "{waits:?}");
     let doubts = Gates::default().judge(&outcome);
     assert!(
         doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Hanging { unfinished: 4, .. })),
         "{doubts:?}"
     );
+}
+
+/// Regression: a request counted as hanging while its answer arrived.
+#[test]
+fn answer_that_still_arrives_is_no_doubt() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 X\r\nContent-Length: 900000000\r\n\r\n";
+    let hangs = |act: fn() -> Act| {
+        let server = PlantedServer::start(move |seen| match seen.index {
+            0..200 => Act::Send(answer(200, "x")),
+            _ => act(),
+        });
+        let mut plan = plan(&server, 4, u64::MAX);
+        plan.requests_max = None;
+        plan.common.phases = Phases::window(Duration::from_secs(1));
+        let outcome = run_simple(&plan, &mut go_on).unwrap();
+        assert_eq!((outcome.total.good, outcome.unfinished), (200, 4));
+        let doubts = Gates::default().judge(&outcome);
+        doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::Hanging { .. }))
+    };
+    assert!(!hangs(|| Act::Stream(HEAD.to_vec())));
+    assert!(hangs(|| Act::Send(HEAD.to_vec())), "the server is silent inside the answer");
 }
 
 /// Regression: the course had the final number of users from the first interval on.
