@@ -208,6 +208,8 @@ fn wait_until(at: Instant, context: &RunContext) {
 struct RunCourse<'a> {
     context: &'a RunContext,
     began: Instant,
+    /// The end of the last interval.
+    collected: Instant,
     planned: Option<Duration>,
     interval: Duration,
     total: Tally,
@@ -227,6 +229,7 @@ impl<'a> RunCourse<'a> {
         Self {
             context,
             began: context.epoch,
+            collected: context.epoch,
             planned,
             interval: planned
                 .map_or(INTERVAL.1, |planned| (planned / INTERVALS).clamp(INTERVAL.0, INTERVAL.1)),
@@ -242,10 +245,11 @@ impl<'a> RunCourse<'a> {
 
     /// Collects until the end of the phase or the run, or until the watcher ends the run.
     fn pass(&mut self, phase: RunPhase, lasts: Duration, watch: &mut dyn RunObserver) -> ControlFlow<()> {
-        let phase_began = Instant::now();
+        // Not now, because requests since then count in this phase.
+        let phase_began = self.collected;
         let phase_ends = phase_began + lasts;
-        let mut begins = phase_began;
         loop {
+            let begins = self.collected;
             // If the rest of the phase is shorter than half an interval, this interval includes the
             // rest, because a rate over a short moment is meaningless.
             let next = begins + self.interval;
@@ -262,7 +266,7 @@ impl<'a> RunCourse<'a> {
             if phase == RunPhase::Window {
                 self.window = now - phase_began;
             }
-            begins = now;
+            self.collected = now;
             let interval = self.intervals.last().expect("just added");
             let elapsed = now - self.began;
             let progress = RunProgress {

@@ -53,6 +53,20 @@ fn replay_keeps_recorded_arrival_times() {
     assert!(gap(0, 5) >= Duration::from_millis(250), "{:?}", gap(0, 5));
 }
 
+/// Regression: the window began when the main thread got its cpu, so it was shorter than the
+/// answers in it. Here the users begin half a second before the main thread.
+#[test]
+fn window_begins_with_the_run() {
+    let server = PlantedServer::start(|_| Act::Send(answer(200, "x")));
+    let mut plan = plan(&server, 1, 1);
+    plan.pace = Loop::Open { arrivals: Arrivals::recorded("0\n").unwrap() };
+    plan.common.begins = Instant::now().checked_sub(Duration::from_millis(500));
+    let outcome = run_simple(&plan, &mut go_on).unwrap();
+    let longest = outcome.total.response.max();
+    assert!(longest >= Duration::from_millis(500), "the request was due before");
+    assert!(outcome.window >= longest.mul_f64(0.99), "{:?} for an answer of {longest:?}", outcome.window);
+}
+
 /// Regression: each arrival began as many requests as a connection may have open.
 #[test]
 fn open_loop_refuses_pipeline() {
