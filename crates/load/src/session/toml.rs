@@ -115,18 +115,27 @@ impl Model {
         let other = |error: String| ModelError::Other(error);
         let file: File = ::toml::from_str(text).map_err(|error| other(error.to_string()))?;
         let names: Vec<&str> = file.pages.iter().map(|page| page.name.as_str()).collect();
+        let again = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+        if let Some((_, name)) = again {
+            return Err(other(format!("two pages are named {name}: give each page a name of its own")));
+        }
         let pages: Vec<Page> =
             file.pages.iter().map(|page| page_of(page, &names)).collect::<Result<_, _>>().map_err(other)?;
         let timeout = match &file.timeout {
             None => Duration::from_secs(60),
             Some(text) => {
-                parse_time(text).ok_or_else(|| other(format!("timeout = {text:?} is no time: write 60s")))?
+                let timeout = parse_time(text).filter(|timeout| !timeout.is_zero());
+                timeout.ok_or_else(|| other(format!("timeout = {text:?}: a time above zero, such as 60s")))?
             }
         };
         let think = match &file.think {
             None => crate::pace::Think::NONE,
             Some(text) => text.parse().map_err(|error| other(format!("think: {error}")))?,
         };
+        if file.receive_rate == Some(0) {
+            let why = "receive_rate = 0: a number of bytes per second from 1; leave the key out for no limit";
+            return Err(other(why.to_owned()));
+        }
         if !(1..=64).contains(&file.connections) {
             return Err(other(format!("connections = {}: from 1 to 64", file.connections)));
         }
@@ -145,7 +154,7 @@ impl Model {
             pages,
             think,
             connections: file.connections,
-            receive_rate: file.receive_rate.filter(|&rate| rate > 0),
+            receive_rate: file.receive_rate,
             keep_alive,
             timeout,
         };
@@ -246,6 +255,10 @@ mod tests {
             ("requests = [5, 15]", "requests = [15, 5]", "fewest, most"),
             ("connections = 2", "connections = 0", "from 1 to 64"),
             ("webstone", "other", "no file set"),
+            ("receive_rate = 100000", "receive_rate = 0", "leave the key out"),
+            ("connections = 2", "connections = 2\ntimeout = \"0s\"", "timeout = \"0s\": a time above"),
+            ("connections = 2", "connections = 2\ntimeout = \"soon\"", "timeout = \"soon\""),
+            ("name = \"get\"", "name = \"home\"", "two pages are named home"),
         ];
         for (right, wrong, said) in cases {
             let error = Model::from_toml(&SHOP.replace(right, wrong)).unwrap_err().to_string();
