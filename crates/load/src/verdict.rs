@@ -357,7 +357,7 @@ fn write_hanging(
 fn write_too_short(f: &mut fmt::Formatter<'_>, answers: u64, window: Duration) -> fmt::Result {
     match (answers, window) {
         (_, Duration::ZERO) => f.write_str(
-            "the run was over before its window began: ask for more --requests, or shorten --ramp-up and --warm-up",
+            "the run was over before its window began: ask for more requests, or shorten --ramp-up and --warm-up",
         ),
         (0, window) => {
             write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")

@@ -50,6 +50,11 @@ pub(super) enum LoadUsage {
     NoUrl(String),
     #[error("a workload asks one server: write one URL, and other addresses of it with --address")]
     ManyUrls,
+    #[error(
+        "--rate: the steps last {steps:?}, and --ramp-up and --warm-up take {before:?} of this time: lengthen the steps, \
+         or give --duration"
+    )]
+    Steps { steps: Duration, before: Duration },
     #[error("{one} and {other} exclude each other: {cure}")]
     Together { one: &'static str, other: &'static str, cure: &'static str },
 }
@@ -227,14 +232,16 @@ impl LoadArgs {
 
     /// The length of the measured window: as given, or as long as there are requests. Arrivals
     /// count from the start of the run, so the time `before` the window is part of their steps.
-    fn window(&self, arrivals: Option<&Arrivals>, before: Duration) -> Duration {
-        match (self.time.duration, self.time.requests_max, arrivals) {
+    fn window(&self, arrivals: Option<&Arrivals>, before: Duration) -> Result<Duration, LoadUsage> {
+        Ok(match (self.time.duration, self.time.requests_max, arrivals) {
             (Some(window), ..) => window.into(),
             (None, Some(_), _) | (None, None, Some(Arrivals::Recorded(_))) => UNTIL_DONE,
-            (None, None, arrivals) => {
-                arrivals.and_then(Arrivals::steps_last).map_or(DURATION, |steps| steps.saturating_sub(before))
-            }
-        }
+            (None, None, arrivals) => match arrivals.and_then(Arrivals::steps_last) {
+                None => DURATION,
+                Some(steps) if steps > before => steps - before,
+                Some(steps) => return Err(LoadUsage::Steps { steps, before }),
+            },
+        })
     }
 
     fn common(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
@@ -250,7 +257,7 @@ impl LoadArgs {
             phases: Phases {
                 ramp_up,
                 warm_up,
-                window: self.window(arrivals, ramp_up + warm_up),
+                window: self.window(arrivals, ramp_up + warm_up)?,
                 ramp_down: or_none(time.ramp_down),
             },
             tls_verify: self.trust()?,

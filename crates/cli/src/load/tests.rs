@@ -117,6 +117,12 @@ fn arrivals_that_end_end_a_run() {
         assert_eq!(window(&["-d", "5s"]), Duration::from_secs(5));
         assert_eq!(window(&["-n", "5"]), UNTIL_DONE);
     }
+    // Regression: a run whose window had a length of zero began, and was invalid afterwards.
+    let none = [&steps[1..], &["--ramp-up", "20s", "--warm-up", "10s"]].concat();
+    let wrong = job(&none).unwrap_err();
+    assert!(wrong.to_string().contains("the steps last 30s"), "{wrong}");
+    assert_eq!(wrong.exit(), Exit::Usage);
+    assert!(job(&[&none[..], &["-d", "5s"]].concat()).is_ok(), "the last rate goes on");
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("arrivals");
     std::fs::write(&record, "0\n99\n").unwrap();
