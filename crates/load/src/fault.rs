@@ -27,6 +27,8 @@ pub enum Fault {
     Status,
     /// The content is wrong.
     WrongBytes,
+    /// A page of the support site says that it found no back end.
+    NoBackEnd,
     /// The TLS handshake or record layer failed.
     Tls,
     /// This machine had no free descriptor, port or memory: the injector's fault.
@@ -35,7 +37,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, in the order of reports.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Refused,
         Self::Unreachable,
         Self::Reset,
@@ -44,6 +46,7 @@ impl Fault {
         Self::Malformed,
         Self::Status,
         Self::WrongBytes,
+        Self::NoBackEnd,
         Self::Tls,
         Self::Local,
     ];
@@ -59,6 +62,7 @@ impl Fault {
             Self::Malformed => "malformed",
             Self::Status => "status",
             Self::WrongBytes => "wrong_bytes",
+            Self::NoBackEnd => "no_back_end",
             Self::Tls => "tls",
             Self::Local => "local",
         }
@@ -75,6 +79,7 @@ impl Fault {
             Self::Malformed => "malformed answer",
             Self::Status => "unexpected status",
             Self::WrongBytes => "wrong bytes",
+            Self::NoBackEnd => "the page found no back end",
             Self::Tls => "TLS failed",
             Self::Local => "no descriptor or port left on this machine",
         }

@@ -70,6 +70,11 @@ pub enum ValidityWarning {
         /// Number of answers with wrong content.
         answers: u64,
     },
+    /// Pages of the support site found no back end.
+    NoBackEnd {
+        /// Number of pages.
+        pages: u64,
+    },
     /// Requests failed.
     Failures {
         /// Number of failed requests.
@@ -193,6 +198,8 @@ impl Gates {
         };
         let wrong = total.faults_of(Fault::WrongBytes);
         doubt(wrong > 0, ValidityWarning::WrongBytes { answers: wrong });
+        let pages = total.faults_of(Fault::NoBackEnd);
+        doubt(pages > 0, ValidityWarning::NoBackEnd { pages });
         let (window, planned) = (outcome.window, outcome.planned);
         doubt(outcome.interrupted, ValidityWarning::Interrupted { window, planned });
         for agent in &outcome.lost {
@@ -250,6 +257,7 @@ impl ValidityWarning {
             Self::Sockets { .. }
             | Self::Backlog { .. }
             | Self::WrongBytes { .. }
+            | Self::NoBackEnd { .. }
             | Self::Failures { .. }
             | Self::Hanging { .. }
             | Self::Repeated { .. }
@@ -325,6 +333,11 @@ impl fmt::Display for ValidityWarning {
                 write!(f, "the network lost segments: {:.1} % were sent again", percent(share))
             }
             Self::WrongBytes { answers } => write!(f, "the content of {answers} answers was wrong"),
+            Self::NoBackEnd { pages } => write!(
+                f,
+                "{pages} pages found no back end: start `vermeil load backend`, or name its address with \
+                 `load files --backend`"
+            ),
             Self::TooShort { answers, window } => write_too_short(f, *answers, *window),
             Self::Interrupted { window, planned: UNTIL_DONE } => {
                 write!(f, "ended early: the window was {window:.1?}, and not everything was done")
@@ -422,7 +435,7 @@ pub(crate) mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 17] = [
+        let planted: [(Change, &str); 18] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
@@ -436,6 +449,7 @@ pub(crate) mod tests {
             (|o| o.card = Some(("eth0".into(), 0.95)), "eth0 was at 95 %"),
             (|o| o.resent = 0.02, "lost segments"),
             (|o| o.total.faults[Fault::WrongBytes as usize] = 1, "content of 1"),
+            (|o| o.total.faults[Fault::NoBackEnd as usize] = 1, "start `vermeil load backend`"),
             (|o| o.window = Duration::from_millis(10), "too little"),
             (|o| o.window = Duration::ZERO, "before its window began"),
             (|o| o.interrupted = true, "ended early"),

@@ -14,4 +14,5 @@ mod write;
 pub use classes::{FileClass, FileSet, PickedFile, SetKind};
 pub use content::{ContentCheck, fill};
 pub use manifest::{MANIFEST, Manifest, SetPages};
+pub(crate) use php::NO_BACK_END;
 pub use write::{WrittenSet, write};

@@ -64,6 +64,9 @@ function table(array $records): void {
 }
 "#;
 
+/// Near the end of a page that found no back end.
+pub(crate) const NO_BACK_END: &str = "without its back end-->";
+
 const PAGE: &str = r#"<?php require __DIR__ . '/common.php';
 header('Content-Type: text/html; charset=utf-8');
 header('Cache-Control: no-store');
@@ -77,3 +80,13 @@ $records = ask('@COMMAND@', @ARGUMENTS@);
 </body>
 @PADDING@-->
 @END@"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_without_back_end_says_so() {
+        assert!(PAGE.contains(NO_BACK_END));
+    }
+}

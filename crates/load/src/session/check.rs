@@ -3,7 +3,7 @@
 //! Also keeps validators for conditional requests. Tested here and in `tests/`.
 
 use crate::fault::Fault;
-use crate::files::ContentCheck;
+use crate::files::{ContentCheck, NO_BACK_END};
 use crate::wire::{AnswerSink, FinalHead, WholeAnswer};
 
 /// Maximum length of a checked page end, in bytes.
@@ -56,7 +56,14 @@ impl<'a> Looker<'a> {
         match (answer.status, self.expect) {
             (304, _) => Ok(()),
             (200..400, Expect::Status) => Ok(()),
-            (200, Expect::Ends(mark)) => right(self.tail[..self.tail_bytes].ends_with(mark.as_bytes())),
+            (200, Expect::Ends(mark)) => {
+                let tail = &self.tail[..self.tail_bytes];
+                let mut parts = tail.windows(NO_BACK_END.len());
+                match tail.ends_with(mark.as_bytes()) {
+                    false if parts.any(|part| part == NO_BACK_END.as_bytes()) => Err(Fault::NoBackEnd),
+                    is_right => right(is_right),
+                }
+            }
             (200, Expect::File(_, bytes)) => {
                 right(self.content.as_ref().is_some_and(|content| content.is_whole(bytes)))
             }
@@ -126,6 +133,17 @@ mod tests {
         assert!(ends_with(&single, "<!--the end-->"));
         assert!(!ends_with(&[&page[..page.len() - 1]], "<!--the end-->"));
         assert!(!ends_with(&[], "x") && ends_with(&[], ""));
+    }
+
+    /// Regression: the page said why it was wrong, and the report said "wrong bytes".
+    #[test]
+    fn page_without_back_end_is_recognised() {
+        let mut looker = Looker::new(Expect::Ends("<!--the end-->"));
+        looker.status = 200;
+        let page = b"<h1>home</h1>\n</body><!--vermeil-load home without its back end--></html>\n";
+        looker.content(page);
+        let answer = WholeAnswer { status: 200, content_bytes: 0, reuse: Reuse::Keep };
+        assert_eq!(looker.verdict(answer), Err(Fault::NoBackEnd));
     }
 
     #[test]

@@ -67,6 +67,6 @@ fn support_is_served_by_real_php(io: Io) {
     assert!(visited.count() >= 3, "{record}");
     drop(backend);
     let record = load(&url, "5");
-    assert_eq!(record["faults"][0][0].as_str(), Some("wrong_bytes"), "{record} {server:?}");
+    assert_eq!(record["faults"][0][0].as_str(), Some("no_back_end"), "{record} {server:?}");
     server.stops_clean();
 }
