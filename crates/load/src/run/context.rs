@@ -104,6 +104,13 @@ impl RunContext {
         self.waits.heard(user, self.epoch.elapsed() + pause);
     }
 
+    /// Counts a whole answer of a request that fails, because unasked bytes follow the answer.
+    pub(crate) fn answered_whole(&self, status: u16, bytes: u64) {
+        let mut tally = self.ledger.here();
+        tally.status(status);
+        tally.bytes += bytes;
+    }
+
     /// Records that `count` requests have ended and are counted. After the last request the run is
     /// over, even if users still wait to begin another request.
     pub(crate) fn have_ended(&self, count: u64) {

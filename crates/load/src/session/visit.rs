@@ -309,7 +309,7 @@ impl Fetch<'_> {
         let is_head = self.script.request.is_head();
         let (answer, wire_bytes, receiving) =
             open.link.answer_paced(is_head, looker, pace, &mut lane.limit, on_part).await?;
-        open.link.settle()?;
+        open.link.settle().inspect_err(|_| self.context.answered_whole(answer.status, wire_bytes))?;
         open.left = open.left.saturating_sub(1);
         if (open.left == 0 || answer.reuse == Reuse::Close)
             && let Some(open) = lane.open.take()

@@ -137,7 +137,7 @@ impl LaneExchange<'_> {
             let on_part = |bytes| self.context.arrived(self.user, bytes, Duration::ZERO);
             let (answer, wire_bytes) = link.answer(asked.is_head, &mut Discard, on_part).await?;
             if *left == 1 || answer.reuse == Reuse::Close {
-                link.settle()?;
+                link.settle().inspect_err(|_| self.context.answered_whole(answer.status, wire_bytes))?;
             }
             *left -= 1;
             self.count(asked, answer.status, answer.content_bytes, wire_bytes, begin, set);

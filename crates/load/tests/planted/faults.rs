@@ -139,6 +139,17 @@ fn cut_answers_keep_their_status_and_bytes() {
     );
 }
 
+/// Regression: an answer with a whole head and unasked bytes behind it had no status.
+#[test]
+fn answer_before_unasked_bytes_keeps_status_and_bytes() {
+    let answers = [answer(200, "ok"), b"EXTRA".to_vec()].concat();
+    let bytes = answers.len() as u64;
+    let server = PlantedServer::start(move |_| Act::Send(answers.clone()));
+    let total = run_simple(&plan(&server, 1, 6), &mut go_on).unwrap().total;
+    assert_eq!((total.faults_of(Fault::Malformed), total.bytes), (6, 6 * bytes));
+    assert_eq!(total.codes.sorted(), [(200, 6)]);
+}
+
 /// The reset hits a connection before the first answer, so no request can be lost on an idle
 /// connection here.
 #[test]
