@@ -118,7 +118,7 @@ fn tree(machine: &Machine) -> Option<String> {
     let nodes = machine.nodes().len();
     let mut text = format!("node:{nodes}");
     let mut above = nodes;
-    for level in [3, 2] {
+    for level in [4, 3, 2] {
         let of_level = |cache: &&Cache| cache.level == level && cache.kind != CacheKind::Instruction;
         let caches: Vec<&Cache> = machine.caches().iter().filter(of_level).collect();
         if caches.is_empty() {

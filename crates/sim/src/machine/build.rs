@@ -5,7 +5,7 @@
 //! number of links on the route, or the rank of the firmware's distance if no links are described.
 //! Tested in `machine/tests.rs`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use vermeil_sched::{CoreIndex, Distance, Layout};
 use vermeil_topology::{self as topology, CAPACITY_MAX, CacheKind, CpuId, synthetic};
@@ -58,6 +58,10 @@ impl SimMachine {
     /// The parts do not fit.
     pub fn build(spec: &MachineSpec, tree: &topology::Machine) -> Result<Self, SimError> {
         ranges::check(spec)?;
+        // The costs of another machine may have levels that the described tree lacks.
+        if spec.topology.is_some() {
+            check_levels(spec, tree)?;
+        }
         let nodes = tree.nodes().len();
         let links = links(spec, nodes)?;
         let routes = routes(spec, &links, nodes)?;
@@ -149,6 +153,21 @@ fn dram(spec: &MachineSpec) -> Dram {
         burstiness_milli: milli(memory.burstiness),
         probe_bytes_milli: milli(memory.probe_bytes),
     }
+}
+
+/// Checks that every cost of a cache belongs to a level of the topology.
+fn check_levels(spec: &MachineSpec, tree: &topology::Machine) -> Result<(), SimError> {
+    let modelled = tree.caches().iter().filter(|cache| cache.kind != CacheKind::Instruction);
+    let levels: BTreeSet<u8> = modelled.map(|cache| cache.level).collect();
+    let Some(cost) = spec.cache.iter().find(|cost| !levels.contains(&cost.level)) else { return Ok(()) };
+    let known: Vec<String> = levels.iter().map(u8::to_string).collect();
+    let problem = match known.is_empty() {
+        true => format!("[[cache]] level {}: the topology has no caches; write l{0}:N into it", cost.level),
+        false => {
+            format!("[[cache]] level {}: the topology has the levels {}", cost.level, known.join(" and "))
+        }
+    };
+    Err(SimError::machine(&spec.name, problem))
 }
 
 /// The modelled caches with the cpus that use them, outermost level first as in the topology.

@@ -51,6 +51,20 @@ fn mistakes_are_named() {
     assert!(profile("vax").unwrap_err().to_string().contains("epyc-2x64"));
 }
 
+/// Regression: the costs of a cache that the topology lacks had no effect, without a message.
+#[test]
+fn cost_of_unknown_cache_is_refused() {
+    let text = profile_text("xeon5100-2x2").unwrap();
+    let changed = text.replacen("[[cache]]\nlevel = 2", "[[cache]]\nlevel = 7", 1);
+    assert_ne!(changed, text);
+    let said = SimMachine::from_toml(&changed).unwrap_err().to_string();
+    assert!(said.contains("[[cache]] level 7: the topology has the levels"), "{said}");
+    // The same costs for another tree: the tree has another maker.
+    let costs = MachineSpec::from_toml(text).unwrap();
+    let bare = vermeil_topology::synthetic::parse("core:2 pu:1").unwrap();
+    assert!(SimMachine::described("bare", &bare, &costs).is_ok());
+}
+
 /// Regression: a clock of 0 MHz and memory without bandwidth were accepted without an error.
 #[test]
 fn numbers_outside_their_range_are_refused() {
