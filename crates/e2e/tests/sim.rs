@@ -199,12 +199,17 @@ fn wrong_input_is_reported_with_place() {
     let bad = folder.path().join("bad.toml");
     fs::write(&bad, "name = \"bad\"\nabuot = \"\"\n").unwrap();
     let bad = bad.to_str().unwrap();
+    let endless = folder.path().join("endless.toml");
+    let web = said(&["sim", "workloads", "web"]);
+    fs::write(&endless, web.replace("run_ms = ", "# run_ms = ")).unwrap();
+    let endless = endless.to_str().unwrap();
     let nowhere = Path::new("/nonexistent/run.svg").to_str().unwrap();
-    for (words, code, said) in [
+    for (words, code, reason) in [
         (&["sim", "run", "web", "-m", "vax"][..], 2, "no machine is called \"vax\"; there are: xeon5100-2x2"),
         (&["sim", "run", "wbe"], 2, "no workload is called \"wbe\"; there are: sqrt-pipeline"),
         (&["sim", "run", "web", "-m", bad], 2, "abuot"),
         (&["sim", "run", bad], 2, "bad.toml"),
+        (&["sim", "run", endless], 2, "run_ms is missing, and the source of"),
         (&["sim", "run", "/nonexistent.toml"], 3, "workload /nonexistent.toml: cannot read it"),
         (&["sim", "run", "web", "--time", "1ms", "--timeline", nowhere], 1, "cannot write it"),
         (&["sim", "run", "web", "--policy", "best"], 2, "there is no policy `best`"),
@@ -215,7 +220,7 @@ fn wrong_input_is_reported_with_place() {
         (&["sim", "reproduce", "kent"], 2, "there are: mely-sfs"),
     ] {
         let output = vermeil(words);
-        assert!(text(&output.stderr).contains(said), "{words:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(reason), "{words:?}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{words:?}");
     }
 }

@@ -23,6 +23,10 @@ pub(super) enum SimUsage {
     File { option: &'static str, action: &'static str, path: PathBuf, source: io::Error },
     #[error("{}: {error}", path.display())]
     Inside { path: PathBuf, error: Box<dyn std::error::Error> },
+    #[error(
+        "workload {workload:?}: run_ms is missing, and the source of {entry:?} never ends: write run_ms, or give --time"
+    )]
+    Endless { workload: String, entry: String },
     #[error("{option} {what}: leave it out")]
     Useless { option: &'static str, what: String },
     #[error("{0}")]
@@ -46,6 +50,7 @@ impl SimUsage {
             Self::Parity(_)
             | Self::Inside { .. }
             | Self::Useless { .. }
+            | Self::Endless { .. }
             | Self::Sim(_)
             | Self::Topology(_) => Exit::Usage,
         }

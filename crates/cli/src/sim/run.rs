@@ -134,6 +134,10 @@ impl RunArgs {
         let program = given::workload(&self.workload, self.working_set.map(|size| size.bytes))?;
         let machine = self.machine.read()?;
         let plan = given::plan(&self.policy, &program, &machine)?;
+        if let (None, Some(entry)) = (self.time, program.endless_source()) {
+            let (workload, entry) = (program.name().to_owned(), entry.to_owned());
+            return Err(SimUsage::Endless { workload, entry });
+        }
         let run_ns = self.time.map(|time| program.warm_up_ns() + time.ms() * NS_PER_MS);
         let options = SimOptions {
             seed: self.seed,

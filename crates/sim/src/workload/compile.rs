@@ -262,6 +262,13 @@ impl CompiledProgram {
         self.warm_up_ns
     }
 
+    /// The entry of a source that never ends, if the workload has no `run_ms` that ends the run.
+    pub fn endless_source(&self) -> Option<&str> {
+        let ends = |source: &&RequestSource| matches!(source.load, SourceKind::Start { .. });
+        let endless = self.sources.iter().find(|source| !ends(source)).filter(|_| self.run_ns == 0)?;
+        Some(&self.handlers[usize::from(endless.entry)].name)
+    }
+
     /// Whether the program answers requests. A recording has no requests.
     pub(crate) fn answers(&self) -> bool {
         self.trace.is_none()

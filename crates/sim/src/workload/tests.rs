@@ -30,6 +30,25 @@ fn mistakes_are_named() {
     assert!(workload("nothing").unwrap_err().to_string().contains("image-pipeline"));
 }
 
+/// Regression: a run of such a workload never ended.
+#[test]
+fn source_without_end_is_found() {
+    let entry = |load: &str, run_ms: &str| {
+        let text = format!(
+            "name = \"x\"\nabout = \"x\"\n{run_ms}\n[[handler]]\nname = \"h\"\ncycles = 1000\ncolor = \"request\"\n\
+             reply = true\n[[source]]\nload = {load}\nentry = \"h\"\n"
+        );
+        CompiledProgram::from_toml(&text).unwrap().endless_source().map(str::to_owned)
+    };
+    let closed = "{ closed = { clients = 3, think_us = 100 } }";
+    for load in [closed, "{ open = { per_s = 100 } }", "{ burst = { count = 3, every_us = 100 } }"] {
+        assert_eq!(entry(load, "").as_deref(), Some("h"), "{load}");
+    }
+    assert_eq!(entry(closed, "run_ms = 0").as_deref(), Some("h"));
+    assert_eq!(entry(closed, "run_ms = 5"), None);
+    assert_eq!(entry("{ start = { count = 3 } }", ""), None);
+}
+
 #[test]
 fn popular_instances_are_popular() {
     let program = workload("keyed").unwrap();
