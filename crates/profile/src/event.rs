@@ -35,7 +35,9 @@ pub(crate) enum EventKind {
     Fork {
         pid: i32,
         tid: i32,
+        /// The parent process, and the thread that made the process or thread.
         parent: i32,
+        parent_tid: i32,
     },
     /// A thread ended.
     Exit {
@@ -175,7 +177,9 @@ pub(crate) fn typed(record: &RawEventRecord<'_>, period: u64) -> Option<KernelEv
                 dump,
             })
         }
-        EventRecord::Fork(fork) => EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
+        EventRecord::Fork(fork) => {
+            EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid, parent_tid: fork.ptid }
+        }
         EventRecord::Exit(exit) => EventKind::Exit { pid: exit.pid, tid: exit.tid },
         EventRecord::Comm(comm) => {
             EventKind::Named { pid: comm.pid, tid: comm.tid, name: text(comm.name), exec: comm.is_execve }

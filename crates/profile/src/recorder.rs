@@ -24,7 +24,7 @@ use crate::event::KernelEvent;
 use crate::format::{FileRecord, Origin, Writer};
 use crate::ledger::{CounterLedger, HardwareSet};
 use crate::priority::RaisedPriority;
-use crate::processes::{self, Processes};
+use crate::processes::Processes;
 use crate::sampler::{StackSampler, system};
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
@@ -165,7 +165,8 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         sampler.enable()?;
     }
     let mut session = Session::new(Processes::tree(run.pid));
-    let mut failed = known_threads(&session, &mut writer).err();
+    let named = session.name_threads(&mut |record| writer.write(record));
+    let mut failed = named.and_then(|()| writer.flush()).err();
     let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware);
     ledger.find_work(session.processes.pids());
     let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
@@ -233,18 +234,6 @@ fn existing(pid: i32) -> Result<i32, ProfileError> {
     } else {
         Err(ProfileError::NoProcess(pid))
     }
-}
-
-/// Writes the names that the threads of the tree have at the start.
-fn known_threads(session: &Session, writer: &mut Writer) -> io::Result<()> {
-    for pid in session.processes.pids() {
-        for tid in processes::threads(pid) {
-            if let Some(name) = processes::thread_name(pid, tid) {
-                writer.write(&FileRecord::Thread { pid, tid, name })?;
-            }
-        }
-    }
-    writer.flush()
 }
 
 /// Writes the events up to a time, oldest first; later ones may still lack predecessors.

@@ -26,6 +26,8 @@ const MODULES_MAX: usize = 65_536;
 /// The state of a recording in progress.
 pub(crate) struct Session {
     pub(crate) processes: Processes,
+    /// The names of the threads of the tree that run.
+    names: HashMap<i32, String>,
     modules: Vec<Module>,
     module_ids: HashMap<Module, u32>,
     stacks: HashMap<Box<[Frame]>, u32>,
@@ -51,6 +53,7 @@ impl Session {
     pub(crate) fn new(processes: Processes) -> Self {
         Self {
             processes,
+            names: HashMap::new(),
             modules: Vec::new(),
             module_ids: HashMap::new(),
             stacks: HashMap::new(),
@@ -60,6 +63,50 @@ impl Session {
             unwinder: Unwinder::default(),
             frames_max: usize::from(crate::machine::frames_max()),
             waits: None,
+        }
+    }
+
+    /// Writes the names that the threads of the tree have now.
+    ///
+    /// # Errors
+    /// The destination's.
+    pub(crate) fn name_threads(
+        &mut self,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let pids: Vec<i32> = self.processes.pids().collect();
+        for pid in pids {
+            for tid in processes::threads(pid) {
+                if let Some(name) = processes::thread_name(pid, tid) {
+                    self.name(pid, tid, name, write)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        name: String,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.names.insert(tid, name.clone());
+        write(&FileRecord::Thread { pid, tid, name })
+    }
+
+    /// Names a new thread as its parent, because the kernel reports changes of names only.
+    fn inherit_name(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        parent_tid: i32,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.names.get(&parent_tid).cloned() {
+            Some(name) if self.processes.contains(pid) => self.name(pid, tid, name, write),
+            _ => Ok(()),
         }
     }
 
@@ -150,15 +197,17 @@ impl Session {
             }
             EventKind::Leaves(_) | EventKind::Switched { .. } => {}
             EventKind::SwitchesLost(count) => self.waits.iter_mut().for_each(|waits| waits.lost(count)),
-            EventKind::Fork { pid, tid, parent } => {
+            EventKind::Fork { pid, tid, parent, parent_tid } => {
                 self.waits.iter_mut().for_each(|waits| waits.begins(tid));
                 if pid != parent {
                     self.unwinder.forget(pid);
                 }
                 self.processes.fork(pid, parent);
+                self.inherit_name(pid, tid, parent_tid, write)?;
             }
             // A process stays known, because threads may outlive the first thread.
             EventKind::Exit { pid, tid } => {
+                self.names.remove(&tid);
                 if self.processes.contains(pid) {
                     self.waits.iter_mut().for_each(|waits| waits.ends(tid));
                 }
@@ -169,7 +218,7 @@ impl Session {
                     self.processes.exec(pid);
                 }
                 if self.processes.contains(pid) {
-                    write(&FileRecord::Thread { pid, tid, name })?;
+                    self.name(pid, tid, name, write)?;
                 }
             }
             EventKind::Mapped { pid, map } => {
@@ -320,6 +369,33 @@ mod tests {
             [&FileRecord::Stack(vec![Frame { module: 0, offset: 0xffff_8000_0000_0001 }, place])]
         );
         assert_eq!(session.counts().samples, 2);
+    }
+
+    /// Regression: the threads of a recorded command had no names.
+    #[test]
+    fn new_thread_has_name_of_its_parent() {
+        let named = |tid, name: &str| EventKind::Named { pid: 1, tid, name: name.to_owned(), exec: false };
+        let fork = |pid, tid, parent, parent_tid| EventKind::Fork { pid, tid, parent, parent_tid };
+        let mut session = Session::new(Processes::all());
+        let events = [
+            named(1, "main"),
+            fork(1, 2, 1, 1),
+            named(2, "worker"),
+            fork(1, 3, 1, 2),
+            fork(4, 4, 1, 1),
+            EventKind::Exit { pid: 1, tid: 2 },
+            fork(1, 5, 1, 2),
+        ];
+        let records = run(&mut session, events.map(event).into());
+        let thread = |pid, tid, name: &str| FileRecord::Thread { pid, tid, name: name.to_owned() };
+        let expected = [
+            thread(1, 1, "main"),
+            thread(1, 2, "main"),
+            thread(1, 2, "worker"),
+            thread(1, 3, "worker"),
+            thread(4, 4, "main"),
+        ];
+        assert_eq!(records, expected);
     }
 
     #[test]
