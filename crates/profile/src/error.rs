@@ -68,6 +68,14 @@ pub enum ProfileError {
         /// The kind of the file, and the cure; may be empty.
         hint: &'static str,
     },
+    /// A file that cannot be imported.
+    #[error("{}: {why}", path.display())]
+    NotImportable {
+        /// The file.
+        path: PathBuf,
+        /// The kind of the file, and the cure.
+        why: &'static str,
+    },
     /// An import that would write over the file that it reads.
     #[error("{}: the import would write over the file that it reads; name another file with -o", _0.display())]
     SameFile(PathBuf),

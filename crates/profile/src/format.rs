@@ -16,7 +16,7 @@ use crate::ProfileError;
 use crate::perf::Trigger;
 
 /// How each recording begins. The first byte is no text, so that tools take the file for binary.
-const MAGIC: [u8; 8] = *b"\x89VMLPROF";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89VMLPROF";
 /// The form that this binary writes and reads.
 const FORM: u32 = 3;
 /// No record is longer, so a damaged length asks for no more memory than this.

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::mem;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use linux_perf_data::linux_perf_event_reader::{
     HardwareEventId, PerfEventType, SamplingPolicy, SoftwareCounterType,
 };
-use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
+use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
 use crate::event::{EventKind, KernelEvent, typed};
-use crate::format::{FileRecord, MissingCounter, Origin, Writer};
+use crate::format::{FileRecord, MAGIC, MissingCounter, Origin, Writer};
 use crate::perf::Trigger;
 use crate::processes::Processes;
 use crate::session::{Counts, Session};
@@ -47,12 +47,14 @@ pub struct Imported {
 /// One of the files cannot be opened, or `from` is of another kind.
 pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Imported, ProfileError> {
     let unreadable = |source| ProfileError::File { path: from.to_owned(), action: "read", source };
-    let file = BufReader::new(File::open(from).map_err(unreadable)?);
+    let refused = |why| ProfileError::NotImportable { path: from.to_owned(), why };
+    let mut file = BufReader::new(File::open(from).map_err(unreadable)?);
+    kind(file.fill_buf().map_err(unreadable)?).map_err(refused)?;
     let PerfFileReader { mut perf_file, mut record_iter } =
-        PerfFileReader::parse_file(file).map_err(|_| ProfileError::Foreign {
-            path: from.to_owned(),
-            hint: "; import reads files that `perf record` wrote without -z",
-        })?;
+        PerfFileReader::parse_file(file).map_err(|_| refused(CUT))?;
+    if perf_file.features().has_feature(Feature::COMPRESSED) {
+        return Err(refused("`perf record` wrote it with -z; record again without -z"));
+    }
     if is_same_file(from, to) {
         return Err(ProfileError::SameFile(to.to_owned()));
     }
@@ -70,7 +72,7 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         let record = match record_iter.next_record(&mut perf_file) {
             Ok(Some(record)) => record,
             Ok(None) => break,
-            // A file that is cut off: the records before the cut are kept.
+            // Damage inside the file: the records before the damage are kept.
             Err(_) => {
                 unread += 1;
                 break;
@@ -90,6 +92,9 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         }
         recording.take(event)?;
     }
+    if unread > 0 && recording.is_empty() {
+        return Err(refused(CUT));
+    }
     let kernel = match kallsyms {
         Some(path) => KernelNames::Copy(path.to_owned()),
         None if is_here => KernelNames::Here,
@@ -98,6 +103,32 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
     let counts = recording.end(&kernel, others)?;
     Ok(Imported { samples: counts.samples, others, lost: counts.lost, unread })
 }
+
+/// A file whose end is missing. perf writes the facts that an import needs to the end.
+const CUT: &str =
+    "a file of `perf record` that is cut off or damaged; record again, and let perf end before the copy";
+
+/// Checks by the first bytes whether a file is one of `perf record`. The error is the reason, with
+/// the cure.
+fn kind(begin: &[u8]) -> Result<(), &'static str> {
+    // The header of a file has 104 bytes or more, that of a pipe 16.
+    const PIPE_HEADER: u64 = 16;
+    let (magic, rest) = begin.split_at(begin.len().min(8));
+    let length = rest.first_chunk::<8>();
+    match (magic, length) {
+        ([], _) => Err("the file is empty"),
+        (b"PERFILE2", Some(length)) if u64::from_le_bytes(*length) == PIPE_HEADER => Err(PIPE),
+        (b"2ELIFREP", Some(length)) if u64::from_be_bytes(*length) == PIPE_HEADER => Err(PIPE),
+        (b"PERFILE2" | b"2ELIFREP", Some(_)) => Ok(()),
+        (b"PERFILE2" | b"2ELIFREP", None) => Err(CUT),
+        _ if magic == MAGIC => {
+            Err("a recording of `vermeil profile record` already; read it with `vermeil profile report`")
+        }
+        _ => Err("not a file of `perf record`"),
+    }
+}
+
+const PIPE: &str = "`perf record` wrote it for a pipe; record again into a file, with -o FILE";
 
 /// Whether both paths name one file, which is there.
 fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -123,6 +154,11 @@ impl<'p> ImportedRecording<'p> {
     fn new(origin: Origin, path: &'p Path) -> Self {
         let session = Session::new(Processes::all());
         Self { path, origin, early: Vec::new(), writer: None, session, last: 0 }
+    }
+
+    /// Whether no sample has come.
+    fn is_empty(&self) -> bool {
+        self.session.counts().samples == 0
     }
 
     fn unwritable(&self, source: io::Error) -> ProfileError {

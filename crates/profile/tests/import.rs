@@ -149,7 +149,37 @@ fn import_does_not_write_over_its_input() {
 fn file_of_another_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let from = folder.path().join("page.html");
-    fs::write(&from, "<html>").unwrap();
-    let message = import(&from, &folder.path().join("r.prof"), None).unwrap_err().to_string();
-    assert!(message.contains("page.html") && message.contains("perf record"), "{message}");
+    let pipe = [&b"PERFILE2"[..], &16u64.to_le_bytes(), &[0; 64]].concat();
+    // Regression: each of these was "not a recording of `vermeil profile record`".
+    for (content, said) in [
+        (&b"<html>"[..], "not a file of `perf record`"),
+        (b"", "the file is empty"),
+        (b"\x89VMLPROF\0\0\0\0", "already; read it with `vermeil profile report`"),
+        (&pipe, "for a pipe; record again into a file, with -o FILE"),
+        (&b"PERFILE2"[..], "cut off or damaged"),
+    ] {
+        fs::write(&from, content).unwrap();
+        let message = import(&from, &folder.path().join("r.prof"), None).unwrap_err().to_string();
+        assert!(message.contains("page.html") && message.contains(said), "{message}");
+    }
+}
+
+/// Regression: a compressed file became an empty recording, with success.
+#[test]
+fn compressed_or_cut_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["perf.data", "r.prof"].map(|name| folder.path().join(name));
+    let refused = || import(&from, &to, None).unwrap_err().to_string();
+    if !recorded_with(["-z", "-e", "cpu-clock", "-F997"], &from, &planted(), &["none", "1", "0.2"]) {
+        return;
+    }
+    let message = refused();
+    assert!(message.contains("record again without -z") && !to.exists(), "{message}");
+    if !recorded_by_perf(&from, &planted(), &["none", "1", "0.2"]) {
+        return;
+    }
+    let whole = fs::read(&from).unwrap();
+    fs::write(&from, &whole[..whole.len() / 2]).unwrap();
+    let message = refused();
+    assert!(message.contains("cut off or damaged; record again") && !to.exists(), "{message}");
 }
