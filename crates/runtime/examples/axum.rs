@@ -64,13 +64,24 @@ async fn later(Path(ms): Path<u16>) -> String {
     format!("{ms} ms later\n")
 }
 
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// The accept loop of a core. Each connection gets a color of this core, because the socket is on
 /// this core's driver.
 async fn accept(handle: Handle, core: CoreIndex, socket: OwnedFd, streams: Streams) -> io::Result<()> {
     let listener = TcpListener::new(socket)?;
     let service = TowerToHyperService::new(router());
     loop {
-        let stream = HyperStream::new(TcpStream::new(listener.accept().await?)?);
+        let stream = match listener.accept().await.and_then(TcpStream::new) {
+            Ok(stream) => HyperStream::new(stream),
+            // For example, no descriptor is free for a moment.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                vermeil::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
         let color = handle.color_on(core);
         let executor = match streams {
             Streams::Serial => ColorExec::on(&handle, &color),

@@ -10,9 +10,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::service::TowerToHyperService;
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::SocketAddr,
     os::fd::OwnedFd,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -261,22 +262,26 @@ struct Axum {
 
 impl Axum {
     fn start(streams: &str) -> Option<Self> {
+        Some(Self::of(Command::new(Self::program()?).args(["--streams", streams])))
+    }
+
+    fn program() -> Option<PathBuf> {
         let tests = std::env::current_exe().expect("a test is a file");
         let program = tests.parent()?.parent()?.join("examples/axum");
         if !program.exists() {
             eprintln!("skipped: {} is not built", program.display());
             return None;
         }
-        let mut process = Command::new(program)
-            .args(["--streams", streams])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
+        Some(program)
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("the example starts");
         let mut line = String::new();
         let stdout = process.stdout.take().expect("piped");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
         let url = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
-        Some(Self { process, url })
+        Self { process, url }
     }
 }
 
@@ -324,5 +329,32 @@ fn h2load_gets_every_answer_from_axum() {
             assert!(said.contains("2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
             assert!(said.contains("2000 2xx"), "{said}");
         }
+    }
+}
+
+/// Regression: the first failed accept ended the example. Here connections take all descriptors,
+/// and the example must answer again after their end.
+#[test]
+fn axum_answers_after_shortage_of_descriptors() {
+    let Some(program) = Axum::program() else { return };
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64 && exec \"$0\""]).arg(program).stderr(Stdio::piped());
+    let mut server = Axum::of(&mut command);
+    let addr = server.url.strip_prefix("http://").expect("a URL").to_owned();
+    let connect = || std::net::TcpStream::connect(&addr).expect("the kernel accepts");
+    let waiting: Vec<_> = (0..128).map(|_| connect()).collect();
+    // Stays open, because the example writes into it.
+    let mut said = BufReader::new(server.process.stderr.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert!(line.starts_with("accept: "), "{line}");
+    drop(waiting);
+    for _ in 0..4 {
+        let mut stream = connect();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
