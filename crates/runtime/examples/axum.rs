@@ -27,6 +27,7 @@ use vermeil::{
 };
 use vermeil_programs::cli::CliFailure;
 
+/// axum on Vermeil: a router served over HTTP/1.1 and HTTP/2.
 #[derive(Debug, Parser)]
 struct AxumArgs {
     /// Where to listen. With port 0 the kernel chooses a free port, and the program prints that

@@ -15,6 +15,7 @@ use clap::Parser;
 use std::net::SocketAddr;
 use vermeil_programs::{cli, encrypting_server};
 
+/// A file server that encrypts its answers.
 #[derive(Debug, Parser)]
 struct EncryptingServerArgs {
     #[command(flatten)]

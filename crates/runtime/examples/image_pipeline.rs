@@ -14,6 +14,7 @@
 use clap::Parser;
 use vermeil_programs::{cli, image_pipeline};
 
+/// Sixteen filters in a row, each a single pass over images.
 #[derive(Debug, Parser)]
 struct ImagePipelineArgs {
     #[command(flatten)]

@@ -16,6 +16,7 @@ use clap::Parser;
 use std::net::SocketAddr;
 use vermeil_programs::{cli, image_server};
 
+/// Takes an image by HTTP and returns it filtered.
 #[derive(Debug, Parser)]
 struct ImageServerArgs {
     #[command(flatten)]

@@ -14,6 +14,7 @@
 use clap::Parser;
 use vermeil_programs::{cli, kernel::MixingPace, keyed_stream};
 
+/// Records over ten thousand keys, in order for each key.
 #[derive(Debug, Parser)]
 struct KeyedStreamArgs {
     #[command(flatten)]

@@ -14,6 +14,7 @@
 use clap::Parser;
 use vermeil_programs::{cli, kernel::MixingPace, mixed_jobs};
 
+/// Chains of short events beside chains of long jobs.
 #[derive(Debug, Parser)]
 struct MixedJobsArgs {
     #[command(flatten)]

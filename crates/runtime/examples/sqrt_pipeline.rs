@@ -14,6 +14,7 @@
 use clap::Parser;
 use vermeil_programs::{cli, sqrt_pipeline};
 
+/// Sixteen handlers in a row take square roots of every event.
 #[derive(Debug, Parser)]
 struct SqrtPipelineArgs {
     #[command(flatten)]

@@ -17,6 +17,7 @@ use clap::Parser;
 use std::{net::SocketAddr, path::PathBuf};
 use vermeil_programs::{cli, web_handlers};
 
+/// A web server of static files, written handler by handler.
 #[derive(Debug, Parser)]
 struct WebHandlersArgs {
     #[command(flatten)]

@@ -64,6 +64,18 @@ fn the_commands_of_the_page_run() {
     }
 }
 
+/// Regression: the help of an example began with the description of a group of its options.
+#[test]
+fn help_begins_with_the_program() {
+    for (name, _) in SMALL {
+        let Some(output) = run(name, &["--help"], &[]) else { continue };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let first = said.lines().next().unwrap_or_default();
+        let is_of_group = ["The size", "The load", "Usage"].iter().any(|begin| first.starts_with(begin));
+        assert!(!is_of_group && !first.is_empty(), "{name}: {said}");
+    }
+}
+
 /// Regression: the work was scaled by a clock, so each run had another checksum.
 #[test]
 fn no_policy_changes_the_checksum() {
