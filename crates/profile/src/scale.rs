@@ -528,14 +528,21 @@ fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
             holds: share <= STOLEN_MAX,
         });
     }
-    if let Some(valid) = json(output).and_then(|json| json.get("valid")?.as_bool()) {
-        gates.push(Gate {
-            name: "load did not set the pace",
-            found: if valid { "said by the load" } else { "denied by the load" }.to_owned(),
-            holds: valid,
-        });
-    }
+    gates.extend(json(output).and_then(|json| valid_load(&json)));
     gates
+}
+
+/// The gate of a load that says whether its run is valid, and the reasons if not.
+fn valid_load(json: &serde_json::Value) -> Option<Gate> {
+    let holds = json.get("valid")?.as_bool()?;
+    let doubts = json.get("doubts").and_then(|doubts| doubts.as_array()).into_iter().flatten();
+    let doubts: Vec<&str> = doubts.filter_map(|doubt| doubt.as_str()).collect();
+    let found = match (holds, doubts.is_empty()) {
+        (true, _) => "said by the load".to_owned(),
+        (false, true) => "denied by the load".to_owned(),
+        (false, false) => format!("the load says INVALID: {}", doubts.join("; ")),
+    };
+    Some(Gate { name: "load did not set the pace", found, holds })
 }
 
 /// The amount of work in an output.
@@ -590,6 +597,17 @@ mod tests {
         assert_eq!(work(json, "requests"), None);
         assert_eq!(work("warm work 3\nwork 17\n", "work"), Some(17.0));
         assert_eq!(work("nothing", "work"), None);
+    }
+
+    /// Regression: the gate said "denied by the load", and the reason was shown nowhere.
+    #[test]
+    fn gate_has_reason_of_invalid_load() {
+        let gate = |json: &str| valid_load(&serde_json::from_str(json).unwrap());
+        let invalid = gate(r#"{"valid": false, "doubts": ["a core was busy", "too short"]}"#).unwrap();
+        assert!(!invalid.holds);
+        assert_eq!(invalid.found, "the load says INVALID: a core was busy; too short");
+        assert!(gate(r#"{"valid": true, "doubts": []}"#).unwrap().holds);
+        assert!(gate(r#"{"good": 5}"#).is_none());
     }
 
     #[test]
