@@ -102,6 +102,9 @@ pub enum ProfileError {
     /// A recording without samples.
     #[error("{}: no samples; the process was idle, or ended before the first sample", .0.display())]
     Empty(PathBuf),
+    /// A folder without recordings.
+    #[error("{}: no recordings (*.prof) in this folder", .0.display())]
+    NoRecordings(PathBuf),
     /// A window without samples, or behind the end of the recording.
     #[error(
         "{}: no samples in the window {window}, and the recording lasts {seconds:.1} s; choose another part with \

@@ -281,7 +281,7 @@ fn recordings(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     let mut found: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "prof")).collect();
     found.sort();
-    if found.is_empty() { Err(ProfileError::Empty(path.to_owned())) } else { Ok(found) }
+    if found.is_empty() { Err(ProfileError::NoRecordings(path.to_owned())) } else { Ok(found) }
 }
 
 /// Compares runs of a configuration with runs of its base, in pairs of one block each.
@@ -646,6 +646,11 @@ mod tests {
             let why = compared(one, other).unwrap_err();
             assert!(why.contains("2.prof: no recording in") && why.contains("remove the file"), "{why}");
         }
+        let empty = folder.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        // Regression: the folder was a process without samples.
+        let why = compared(&base, &empty).unwrap_err();
+        assert!(why.ends_with("empty: no recordings (*.prof) in this folder"), "{why}");
         let why = compared(&base.join("1.prof"), &now).unwrap_err();
         assert!(why.contains("1.prof: no recording in"), "{why}");
     }
