@@ -79,6 +79,7 @@ fn perf_file_of_busy_program_is_imported() {
     let imported = import(&from, &to, None).unwrap();
     assert!(imported.samples > 50 && imported.unread == 0, "{imported:?}");
     let profile = StackProfile::read(&to, ReadOptions::default()).unwrap();
+    assert!(!report::text(&profile, &OPTIONS).contains("(process 0)"));
     let first = profile.costs()[0];
     assert!(profile.function(first.function).name.contains("useful_work"), "{:?}", profile.functions);
     assert_eq!(profile.cut, None);

@@ -57,7 +57,9 @@ pub(super) fn heading(profile: &StackProfile) -> String {
     let seconds = profile.duration_ns as f64 / 1e9;
     let weight = profile.weight();
     let mut out = String::new();
-    let _ = writeln!(out, "{} (process {})", origin.command.join(" "), origin.pid);
+    // An import does not know the process.
+    let process = if origin.pid == 0 { String::new() } else { format!(" (process {})", origin.pid) };
+    let _ = writeln!(out, "{}{process}", origin.command.join(" "));
     if profile.waiting.instead {
         out.push_str(&waits_heading(profile, seconds));
         out.push_str(&unnamed_kernel(profile));
