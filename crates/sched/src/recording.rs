@@ -109,8 +109,8 @@ impl Recording {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let wrong = |line: usize, problem: String| SchedError::Recording { line: line + 1, problem };
         let (first, header) = lines.next().ok_or_else(|| wrong(0, "there is no header".to_owned()))?;
-        let header: RecordingHeader =
-            serde_json::from_str(header).map_err(|error| wrong(first, format!("the header: {error}")))?;
+        let header: RecordingHeader = serde_json::from_str(header)
+            .map_err(|error| wrong(first, format!("the header: {}", cause(&error))))?;
         if header.recording != VERSION {
             let problem = format!("version {} is not known, only {VERSION}", header.recording);
             return Err(wrong(first, problem));
@@ -118,11 +118,20 @@ impl Recording {
         let mut events: Vec<RecordedEvent> = Vec::new();
         for (at, line) in lines {
             let event: RecordedEvent =
-                serde_json::from_str(line).map_err(|error| wrong(at, error.to_string()))?;
+                serde_json::from_str(line).map_err(|error| wrong(at, cause(&error)))?;
             event.check(&header, &events).map_err(|problem| wrong(at, problem.to_owned()))?;
             events.push(event);
         }
         Ok(Self { header, events })
+    }
+}
+
+/// The cause of an error in a line, without the line of the parser, which is always the first.
+fn cause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((cause, _)) => format!("{cause} at column {}", error.column()),
+        None => text,
     }
 }
 

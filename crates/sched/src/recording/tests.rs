@@ -70,6 +70,12 @@ fn mistakes_are_named_with_their_line() {
     let message = |text: &str| Recording::parse(text).expect_err(text).to_string();
     assert!(message("").contains("line 1: there is no header"));
     assert!(message("nonsense").contains("line 1: the header"));
+    // Regression: a line that was cut off had two line numbers.
+    let said = message(&good[..good.len() - 5]);
+    assert!(
+        said.contains("EOF while parsing") && said.contains(" at column ") && !said.contains("at line"),
+        "{said}"
+    );
     assert!(message(&good.replace("\"recording\":1", "\"recording\":9")).contains("version 9"));
     assert!(message(&good.replace("\"by\":0", "\"by\":1")).contains("line 3: was posted by"));
     assert!(message(&good.replace("\"core\":1", "\"core\":2")).contains("line 3: there is no such core"));
