@@ -115,7 +115,7 @@ pub enum SteerError {
     #[error("nothing was changed: cannot start the process that would take the changes back: {0}")]
     Guard(io::Error),
     /// An error of the file with the former state.
-    #[error("cannot {doing} {}: {source}; choose another folder with --state", path.display())]
+    #[error("cannot {doing} {}: {source}; {}", path.display(), state_cure(source))]
     State {
         /// The failed operation.
         doing: &'static str,
@@ -124,6 +124,22 @@ pub enum SteerError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl SteerError {
+    /// Whether this user may not read the file with the former state.
+    pub(crate) fn is_missing_right(&self) -> bool {
+        matches!(self, Self::State { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
+/// The cure for errors of the file with the former state.
+fn state_cure(source: &io::Error) -> &'static str {
+    match source.kind() {
+        // Another folder has no state to check or to undo.
+        io::ErrorKind::PermissionDenied => "run as root",
+        _ => "choose another folder with --state",
+    }
 }
 
 /// The cure for XDP errors.

@@ -220,6 +220,9 @@ pub fn verified(verified: &Verified) -> String {
             ),
         );
     }
+    if let Some(why) = &verified.drift_not_measurable {
+        line(&mut text, format_args!("the plan in force: not measurable here: {why}"));
+    }
     for drift in &verified.drifted {
         line(
             &mut text,

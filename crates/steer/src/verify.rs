@@ -39,6 +39,8 @@ pub struct Verified {
     pub nics: Vec<CardTraffic>,
     /// Settings of the plan in force that another program has changed since.
     pub drifted: Vec<Drift>,
+    /// The reason why the plan in force could not be read, if a right is missing.
+    pub drift_not_measurable: Option<String>,
 }
 
 /// The received traffic of a card.
@@ -74,7 +76,7 @@ struct CounterReading {
 /// Measures while `traffic` runs.
 ///
 /// # Errors
-/// [`SteerError::State`] if the state in force cannot be read.
+/// [`SteerError::State`] if the state in force cannot be read, although this user may.
 pub fn verify(
     root: &Path,
     network: &CardNetwork,
@@ -83,7 +85,7 @@ pub fn verify(
     port: Option<u16>,
     traffic: &mut dyn FnMut() -> Duration,
 ) -> Result<Verified, SteerError> {
-    let drifted = drifted(settings, store)?;
+    let (drifted, drift_not_measurable) = where_permitted(drifted(settings, store))?;
     let meter = Meter::start(port);
     let wakes = meter.as_ref().map_err(String::clone).and_then(Wakes::start);
     let before = CounterReading::take(root, network);
@@ -101,6 +103,7 @@ pub fn verify(
         not_measurable: meter.err(),
         nics: difference(network, &before, &after),
         drifted,
+        drift_not_measurable,
     })
 }
 
@@ -157,11 +160,36 @@ fn drifted(settings: &dyn Settings, store: &StateStore) -> Result<Vec<Drift>, St
     Ok(drift.collect())
 }
 
+/// The drift, or the reason why this user cannot see the plan in force.
+fn where_permitted(
+    drifted: Result<Vec<Drift>, SteerError>,
+) -> Result<(Vec<Drift>, Option<String>), SteerError> {
+    match drifted {
+        Err(error) if error.is_missing_right() => Ok((Vec::new(), Some(error.to_string()))),
+        drifted => Ok((drifted?, None)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::Tree;
     use crate::{Saved, System};
+
+    /// Regression: without the right to read the plan in force, nothing was measured, and the cure
+    /// was another folder.
+    #[test]
+    fn missing_right_leaves_other_measurements() {
+        let failure = |kind: std::io::ErrorKind| {
+            let path = "/run/vermeil/steer.json".into();
+            Err(SteerError::State { doing: "read", path, source: kind.into() })
+        };
+        let (drifted, why) = where_permitted(failure(std::io::ErrorKind::PermissionDenied)).unwrap();
+        let why = why.expect("a reason");
+        assert!(drifted.is_empty() && why.ends_with("; run as root"), "{why}");
+        let error = where_permitted(failure(std::io::ErrorKind::InvalidData)).unwrap_err().to_string();
+        assert!(error.ends_with("; choose another folder with --state"), "{error}");
+    }
 
     #[test]
     fn counters_are_compared_and_drift_is_seen() {
