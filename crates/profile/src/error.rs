@@ -22,6 +22,19 @@ pub enum ProfileError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The process belongs to another user. No setting permits another user to sample it.
+    #[error(
+        "cannot sample process {pid}: it belongs to user {owner}, and this is user {user}: run as root or as user {owner}, or \
+         give the binary the right with `setcap cap_perfmon,cap_sys_ptrace=ep FILE`"
+    )]
+    OtherUser {
+        /// The process.
+        pid: i32,
+        /// The number of its user.
+        owner: u32,
+        /// The number of this process' user.
+        user: u32,
+    },
     /// The kernel has no perf events, or a filter of system calls hides them.
     #[error("cannot sample: this kernel has no perf events, or a sandbox hides perf_event_open(2): {0}")]
     NoEvents(io::Error),

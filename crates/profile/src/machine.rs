@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -79,6 +80,11 @@ pub(crate) fn paranoid() -> String {
 /// The most frames that the kernel keeps of a stack.
 pub(crate) fn frames_max() -> u16 {
     read("/proc/sys/kernel/perf_event_max_stack").parse().unwrap_or(FRAMES_MAX)
+}
+
+/// The number of the user of a process.
+pub(crate) fn owner(pid: i32) -> Option<u32> {
+    fs::metadata(format!("/proc/{pid}")).map(|found| found.uid()).ok()
 }
 
 /// The command line of a process.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::event::KernelEvent;
@@ -146,7 +146,9 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         Subject::Command(_) => None,
     };
     let dumps = options.stacks == Stacks::Tables;
-    let mut sampler = StackSampler::open(options.hz, dumps, options.waits, root)?;
+    let opened = StackSampler::open(options.hz, dumps, options.waits, root);
+    let owner = root.and_then(machine::owner);
+    let mut sampler = opened.map_err(|error| explained(error, root.zip(owner), geteuid().as_raw()))?;
     let mut origin = origin(&sampler, options);
     let mut run = match &options.subject {
         Subject::Process(pid) => RecordedProcess::attach(*pid)?,
@@ -226,6 +228,16 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         losses: RecordingLosses { samples: lost, pauses: throttled, switches: session.switches_lost() },
     };
     Ok(Recorded { summary, shortened: failed, status })
+}
+
+/// A refusal with the owner of the process, if the owner is another user than `user`.
+fn explained(error: ProfileError, subject: Option<(i32, u32)>, user: u32) -> ProfileError {
+    match (error, subject) {
+        (ProfileError::NoRight { .. }, Some((pid, owner))) if user != 0 && owner != user => {
+            ProfileError::OtherUser { pid, owner, user }
+        }
+        (error, _) => error,
+    }
 }
 
 fn existing(pid: i32) -> Result<i32, ProfileError> {
@@ -384,5 +396,24 @@ pub fn ended(status: ExitStatus) -> Option<String> {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("the command ended with exit code {code}")),
         (None, signal) => Some(format!("signal {} ended the command", signal.unwrap_or(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the cure for a process of another user was a setting that permits own processes
+    /// only.
+    #[test]
+    fn refusal_names_owner_of_process() {
+        let refused = |user| {
+            let source = io::ErrorKind::PermissionDenied.into();
+            let error = ProfileError::NoRight { paranoid: "2".to_owned(), source };
+            explained(error, Some((7, 0)), user).to_string()
+        };
+        let other = refused(65_534);
+        assert!(other.contains("process 7: it belongs to user 0") && !other.contains("paranoid"), "{other}");
+        assert!(refused(0).contains("perf_event_paranoid is 2"));
     }
 }
