@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustls::{AlertDescription, ClientConnection, StreamOwned};
+use rustls::{AlertDescription, CertificateError, ClientConnection, StreamOwned};
 
 use crate::error::LoadError;
 use crate::protocol::Protocol;
@@ -220,8 +220,15 @@ pub(crate) fn of_tls(error: &io::Error, tls: &Tls, addr: SocketAddr) -> Option<L
         }
         _ => "",
     };
+    let why = match of_rustls(error) {
+        // rustls prints the bytes of both algorithms.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        )) => "no known root has a key that fits the signature of the certificate".to_owned(),
+        _ => error.to_string(),
+    };
     let name = tls.name.to_str();
-    Some(LoadError::Tls(format!("{name} at {addr}: the TLS handshake failed: {error}{cure}")))
+    Some(LoadError::Tls(format!("{name} at {addr}: the TLS handshake failed: {why}{cure}")))
 }
 
 #[cfg(test)]
@@ -247,6 +254,21 @@ mod tests {
         server.join().unwrap();
         assert!(said.as_ref().is_none_or(|said| said.contains(&addr.to_string())), "{said:?}");
         said
+    }
+
+    /// Regression: the message had the bytes of both algorithms.
+    #[test]
+    fn certificate_of_unknown_root_is_described() {
+        let tls =
+            Tls::new(&"https://a/".parse().unwrap(), &TlsVerify::Anyone, TlsSessions::Full, Protocol::Http1);
+        let error = CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+            signature_algorithm_id: vec![6, 8, 42],
+            public_key_algorithm_id: vec![6, 7, 42],
+        };
+        let error = io::Error::other(rustls::Error::InvalidCertificate(error));
+        let said = of_tls(&error, &tls.unwrap().unwrap(), SocketAddr::from(([127, 0, 0, 1], 1))).unwrap();
+        let said = said.to_string();
+        assert!(said.contains("no known root") && said.contains("--ca") && !said.contains("42"), "{said}");
     }
 
     /// Regression: a user who wrote https for http was told of a corrupt message.
