@@ -11,6 +11,7 @@ use vermeil_sched::Policy;
 use vermeil_sim::{SimMachine, simulate};
 
 use crate::finding::{Finding, PolicyLine};
+use crate::others::CpuTicks;
 use crate::script::{Pieces, RunSize, Script, ScriptReading};
 use crate::{ParityError, finding::Better};
 
@@ -48,9 +49,12 @@ pub fn compare(
     let mut findings = Vec::new();
     for script in Script::ALL {
         let mut real = vec![Vec::new(); POLICIES.len()];
+        let mut used = CpuTicks::default();
         for _ in 0..options.rounds.max(1) {
             for (policy, readings) in POLICIES.iter().zip(&mut real) {
+                let before = CpuTicks::now(&options.cpus);
                 readings.push(real_run(script, policy, options, pieces)?);
+                used.add(before, CpuTicks::now(&options.cpus));
                 done();
             }
         }
@@ -63,7 +67,9 @@ pub fn compare(
         });
         let simulated: Vec<ScriptReading> = simulated.collect();
         for &(measure, better) in script.measures() {
-            findings.push(finding(script, measure, better, &real, &simulated));
+            let lines = lines(better, &real, &simulated);
+            let others_share = used.others_share();
+            findings.push(Finding { program: script.name(), measure, better, lines, others_share });
         }
     }
     Ok(findings)
@@ -82,13 +88,7 @@ fn real_run(
     Ok(reading)
 }
 
-fn finding(
-    script: Script,
-    measure: &'static str,
-    better: Better,
-    real: &[Vec<ScriptReading>],
-    simulated: &[ScriptReading],
-) -> Finding {
+fn lines(better: Better, real: &[Vec<ScriptReading>], simulated: &[ScriptReading]) -> Vec<PolicyLine> {
     let value = |reading: &ScriptReading| match better {
         Better::More => reading.rate,
         Better::Less => reading.wait_us.unwrap_or_default(),
@@ -98,8 +98,7 @@ fn finding(
         real.sort_by(f64::total_cmp);
         PolicyLine { policy: policy.to_string(), real, simulated: value(simulated) }
     };
-    let lines = POLICIES.iter().zip(real).zip(simulated).map(line).collect();
-    Finding { program: script.name(), measure, better, lines }
+    POLICIES.iter().zip(real).zip(simulated).map(line).collect()
 }
 
 #[cfg(test)]

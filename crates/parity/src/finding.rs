@@ -40,7 +40,14 @@ pub struct Finding {
     pub better: Better,
     /// By policy.
     pub lines: Vec<PolicyLine>,
+    /// The share, 0 to 1, of the cpus that other programs used during the real runs.
+    pub others_share: f64,
 }
+
+/// Share of other programs above which the finding is doubtful. A guess: the kernel's own threads
+/// take less of an idle machine, and a program that takes more moves a rate by more than the runs
+/// differ.
+const OTHERS_MAX: f64 = 0.05;
 
 impl PolicyLine {
     /// The median of the real runs.
@@ -93,6 +100,7 @@ impl Finding {
             "policies": self.lines.iter().map(line).collect::<Vec<_>>(),
             "pairs_apart": self.apart().len(),
             "pairs_reversed": self.reversed().len(),
+            "others_share": self.others_share,
         })
     }
 }
@@ -121,7 +129,17 @@ impl fmt::Display for Finding {
         for (high, low) in reversed {
             write!(f, "; not {} above {}", high.policy, low.policy)?;
         }
-        writeln!(f)
+        writeln!(f)?;
+        if self.others_share > OTHERS_MAX {
+            writeln!(
+                f,
+                "DOUBTFUL: other programs used {:.0} % of the cpus during the real runs ({:.0} % would be fine): stop them \
+                 and run again",
+                100.0 * self.others_share,
+                100.0 * OTHERS_MAX
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -135,7 +153,13 @@ mod tests {
             real: real.to_vec(),
             simulated,
         };
-        Finding { program: "p", measure: "m", better: Better::More, lines: lines.map(line).to_vec() }
+        Finding {
+            program: "p",
+            measure: "m",
+            better: Better::More,
+            lines: lines.map(line).to_vec(),
+            others_share: 0.0,
+        }
     }
 
     #[test]
@@ -144,6 +168,16 @@ mod tests {
         let found = finding(overlap);
         assert_eq!(found.apart().len(), 1);
         assert!(found.reversed().is_empty(), "{found}");
+    }
+
+    /// Regression: beside other programs the real rates fell, and nothing said why.
+    #[test]
+    fn real_runs_beside_other_programs_are_doubtful() {
+        let lines = [("a", [9.0, 10.0, 11.0], 5.0), ("b", [4.0, 5.0, 6.0], 5.0), ("c", [1.0, 2.0, 3.0], 4.0)];
+        let busy = Finding { others_share: 0.4, ..finding(lines) };
+        assert!(busy.to_string().contains("DOUBTFUL: other programs used 40 %"), "{busy}");
+        assert_eq!(busy.to_json()["others_share"], 0.4);
+        assert!(!finding(lines).to_string().contains("DOUBTFUL"));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Compares the simulator with the real runtime: the same programs under the same policies, on this
 //! machine and on its description.
 //!
-//! Contains the selection of programs (`script`), the runs (`compare`) and the conclusions
-//! (`finding`). Policies whose real runs overlap are ties, so only policies that the real runs
-//! distinguish test the simulator's ranking. Leaves out the programs (`vermeil_programs`), the
-//! description (`vermeil_calibrate`) and both schedulers. Tested in `finding.rs` on invented
-//! numbers and in `compare.rs` at smoke size; no test asserts a time.
+//! Contains the selection of programs (`script`), the runs (`compare`), the cpu time of other
+//! programs (`others`) and the conclusions (`finding`). Policies whose real runs overlap are ties,
+//! so only policies that the real runs distinguish test the simulator's ranking. Leaves out the
+//! programs (`vermeil_programs`), the description (`vermeil_calibrate`) and both schedulers. Tested
+//! in `finding.rs` on invented numbers and in `compare.rs` at smoke size; no test asserts a time.
 
 mod compare;
 mod finding;
+mod others;
 mod script;
 
 pub use compare::{CompareOptions, POLICIES, compare};
