@@ -14,8 +14,8 @@ use vermeil_parity::{CompareOptions, Finding, POLICIES, RunSize, Script, compare
 /// report whether both rank the policies alike.
 ///
 /// Two policies whose real runs overlap are a tie; all other pairs are counted. The command takes
-/// half a minute, and the machine should be idle. Ends with 1 if the simulator ranks a pair that is
-/// no tie in the opposite order.
+/// some two minutes, and the machine should be idle. Ends with 1 if the simulator ranks a pair that
+/// is no tie in the opposite order.
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::after_help(super::EXAMPLES))]
 pub(super) struct ParityArgs {
