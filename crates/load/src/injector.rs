@@ -159,7 +159,7 @@ impl LoadJob {
         });
         let is_too_much = if answers == 0 { has_held } else { !quality.is_undecided(&outcome.total) };
         if window < gates.window_min || !is_too_much {
-            doubts.push(ValidityWarning::TooShort { answers, window });
+            doubts.push(ValidityWarning::too_short(outcome));
         }
         let mut record = Record::new(subject.clone(), outcome, &doubts);
         record.quality = Some(quality.judge(&outcome.total, &subject.sets));

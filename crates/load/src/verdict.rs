@@ -110,6 +110,8 @@ pub enum ValidityWarning {
         answers: u64,
         /// Length of the window.
         window: Duration,
+        /// Whether an answer had begun to arrive, and no request had failed.
+        arriving: bool,
     },
     /// The user ended the run before the end of the window.
     Interrupted {
@@ -207,7 +209,7 @@ impl Gates {
         }
         let answers = total.good;
         let short = answers < self.answers_min || window < self.window_min;
-        doubt(short, ValidityWarning::TooShort { answers, window });
+        doubt(short, ValidityWarning::too_short(outcome));
         let busy = outcome.cores_busy.iter().copied().fold(0.0, f64::max);
         doubt(busy > self.busy_max, ValidityWarning::InjectorCpu { busy });
         let limit = self.delay_max.unwrap_or(DELAY_FLOOR.max(total.response.percentile(99.0) / 2));
@@ -244,10 +246,17 @@ impl Gates {
 }
 
 impl ValidityWarning {
+    /// The doubt about an `outcome` that is too short for a result.
+    pub(crate) fn too_short(outcome: &Outcome) -> Self {
+        let total = &outcome.total;
+        let arriving = total.bytes > 0 && total.failed() == 0;
+        Self::TooShort { answers: total.good, window: outcome.window, arriving }
+    }
+
     /// Whether the doubt concerns the speed of the server, not the correctness of answers.
     fn is_of_speed(&self) -> bool {
         match self {
-            Self::TooShort { answers, window } => *answers > 0 && !window.is_zero(),
+            Self::TooShort { answers, window, .. } => *answers > 0 && !window.is_zero(),
             Self::InjectorCpu { .. }
             | Self::LoopDelay { .. }
             | Self::LateStarts { .. }
@@ -338,7 +347,7 @@ impl fmt::Display for ValidityWarning {
                 "{pages} pages found no back end: start `vermeil load backend`, or name its address with \
                  `load files --backend`"
             ),
-            Self::TooShort { answers, window } => write_too_short(f, *answers, *window),
+            Self::TooShort { answers, window, arriving } => write_too_short(f, *answers, *window, *arriving),
             Self::Interrupted { window, planned: UNTIL_DONE } => {
                 write!(f, "ended early: the window was {window:.1?}, and not everything was done")
             }
@@ -367,11 +376,19 @@ fn write_hanging(
     f.write_str(": the server had stopped answering")
 }
 
-fn write_too_short(f: &mut fmt::Formatter<'_>, answers: u64, window: Duration) -> fmt::Result {
+fn write_too_short(
+    f: &mut fmt::Formatter<'_>,
+    answers: u64,
+    window: Duration,
+    arriving: bool,
+) -> fmt::Result {
     match (answers, window) {
         (_, Duration::ZERO) => f.write_str(
             "the run was over before its window began: ask for more requests, or shorten --ramp-up and --warm-up",
         ),
+        (0, window) if arriving => {
+            write!(f, "not one answer ended in {window:.1?}, and bytes arrived: give a longer --duration")
+        }
         (0, window) => {
             write!(f, "not one good answer in {window:.1?}: is the server up, and the URL one of its own?")
         }
@@ -487,6 +504,14 @@ pub(crate) mod tests {
     fn waiting_as_long_as_others_is_no_hanging() {
         let hanging = |silence: u64| !doubts(|o| o.waits = silent_for(silence)).is_empty();
         assert!(!hanging(15) && !hanging(90) && hanging(110));
+    }
+
+    /// Regression: the cure asked whether the server was up, while the server was sending.
+    #[test]
+    fn answers_longer_than_the_window_ask_for_a_longer_window() {
+        let said = |bytes| doubts(|o| (o.total.good, o.total.bytes) = (0, bytes))[0].to_string();
+        assert!(said(7).contains("not one answer ended in 10.0s"), "{}", said(7));
+        assert!(said(0).contains("is the server up"), "{}", said(0));
     }
 
     /// Regression: the message compared with the time of other requests, and there were none.
