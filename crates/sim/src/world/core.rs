@@ -37,14 +37,6 @@ pub(crate) struct RunningEvent {
     pub(crate) found: u32,
 }
 
-/// A lock, as the time from which the lock is free. Callers get the lock in the order in which they
-/// ask.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SimLock {
-    pub(crate) free_ns: u64,
-    pub(crate) holder: Option<CoreIndex>,
-}
-
 /// The activation that runs, or that ran last.
 #[derive(Debug)]
 pub(crate) struct SimActivation {

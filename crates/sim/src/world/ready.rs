@@ -11,7 +11,7 @@ use vermeil_sched::{
 use super::World;
 use super::clock::Moment;
 use super::colors::{NONE, TokenPlace};
-use super::core::{CorePhase, SimLock};
+use super::core::CorePhase;
 use crate::options::PlantedBug;
 use crate::watch::{Note, Watch};
 
@@ -467,13 +467,17 @@ impl<W: Watch> World<W> {
         if self.given.options.ideal {
             return;
         }
-        let lock = self.shown.locks[of.0 as usize];
-        let from = lock.holder.unwrap_or(of);
-        let transfer_ns = self.move_line(by, self.given.machine.layout().distance(by, from));
-        let starts_ns = (*at_ns).max(lock.free_ns);
-        self.core(by).counts.lock_ns += starts_ns - *at_ns;
-        *at_ns = starts_ns + transfer_ns + self.given.machine.costs.lock_ns + hold_ns;
-        self.shown.locks[of.0 as usize] = SimLock { free_ns: *at_ns, holder: Some(by) };
+        let (costs, layout) = (&self.given.machine.costs, self.given.machine.layout());
+        let mut distance = Distance::Same;
+        let held_ns = |before: Option<CoreIndex>| {
+            distance = layout.distance(by, before.unwrap_or(of));
+            costs.line_ns(distance) + costs.lock_ns + hold_ns
+        };
+        let lock = &mut self.shown.locks[of.0 as usize];
+        let (from_ns, until_ns) = lock.take(by, (self.time.now_ns, *at_ns), held_ns);
+        self.move_line(by, distance);
+        self.core(by).counts.lock_ns += from_ns - *at_ns;
+        *at_ns = until_ns;
     }
 
     /// Moves one of the runtime's cache lines to a core over this distance, and returns the time.

@@ -152,7 +152,7 @@ impl<W: Watch> World<W> {
             return false;
         }
         let is_taken =
-            self.shown.locks[victim.0 as usize].free_ns > *at_ns && !self.given.options.waits_for_locks;
+            self.shown.locks[victim.0 as usize].is_taken(*at_ns) && !self.given.options.waits_for_locks;
         if is_taken {
             *at_ns += self.move_line(thief, distance);
         }
