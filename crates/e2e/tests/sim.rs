@@ -141,7 +141,12 @@ fn workloads_are_shipped_written_and_recorded_and_plans_are_read() {
     let plan = file("plan.toml", "roots-1 = 1\nroots-2 = 2\n");
     let placed = format!("placed:{plan}");
     let run = json(&["sim", "run", &written, "-m", "xeon5100-2x2", "--policy", &placed, "--json"]);
-    assert_eq!(run["policy"], Value::from(placed));
+    assert_eq!(run["policy"], Value::from(placed.as_str()));
+    // Regression: `--compare` read no plan, and ran `placed:FILE` without any.
+    let compared = json(&["sim", "run", &written, "-m", "xeon5100-2x2", "--compare", &placed, "--json"]);
+    assert_eq!(compared[0]["hash"], run["hash"]);
+    let missing = vermeil(&["sim", "run", &written, "--compare", "none,placed:/nonexistent"]);
+    assert!(text(&missing.stderr).contains("--compare /nonexistent: cannot read it"), "{missing:?}");
     let line = |at: u32| {
         format!(
             "{{\"handler\":\"work\",\"color\":{at},\"core\":0,\"posted_ns\":{at},\"start_ns\":{at},\"run_ns\":900}}\n"

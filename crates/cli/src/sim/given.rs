@@ -153,14 +153,15 @@ pub(super) fn recorded(path: &Path) -> Result<RecordedRun, SimUsage> {
     run.map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
-/// The plan of `placed:FILE`.
+/// The plan of `placed:FILE`, which `option` names.
 pub(super) fn plan(
+    option: &'static str,
     policy: &Policy,
     program: &CompiledProgram,
     machine: &SimMachine,
 ) -> Result<Option<Plan>, SimUsage> {
     let Policy::Placed(PlanName::File(path)) = policy else { return Ok(None) };
-    let text = read("--policy", path)?;
+    let text = read(option, path)?;
     let plan = PlanFile::parse(&text, machine.cores());
     let plan = plan.and_then(|file| file.resolve(&program.placed_handlers(policy)));
     plan.map(Some).map_err(|error| SimUsage::inside(path)(error.into()))

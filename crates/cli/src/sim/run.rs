@@ -133,24 +133,27 @@ impl RunArgs {
     fn text(&self) -> Result<String, SimUsage> {
         let program = given::workload(&self.workload, self.working_set.map(|size| size.bytes))?;
         let machine = self.machine.read()?;
-        let plan = given::plan(&self.policy, &program, &machine)?;
         if let (None, Some(entry)) = (self.time, program.endless_source()) {
             let (workload, entry) = (program.name().to_owned(), entry.to_owned());
             return Err(SimUsage::Endless { workload, entry });
         }
         let run_ns = self.time.map(|time| program.warm_up_ns() + time.ms() * NS_PER_MS);
-        let options = SimOptions {
-            seed: self.seed,
-            run_ns,
-            spin_ns: self.spin,
-            plan,
-            ..self.documents.options(self.policy.clone())
+        let options = |option, policy: &Policy| -> Result<SimOptions, SimUsage> {
+            Ok(SimOptions {
+                seed: self.seed,
+                run_ns,
+                spin_ns: self.spin,
+                plan: given::plan(option, policy, &program, &machine)?,
+                ..self.documents.options(policy.clone())
+            })
         };
-        let policies: Vec<Policy> = self.compare.iter().flat_map(|some| some.0.clone()).collect();
-        if policies.is_empty() {
-            return self.one(&machine, &program, &options);
+        if self.compare.is_empty() {
+            return self.one(&machine, &program, &options("--policy", &self.policy)?);
         }
-        let comparison = RunComparison::run(&machine, &program, &options, &policies);
+        let compared = self.compare.iter().flat_map(|some| &some.0);
+        let policies: Vec<SimOptions> =
+            compared.map(|policy| options("--compare", policy)).collect::<Result<_, _>>()?;
+        let comparison = RunComparison::run(&machine, &program, &policies);
         Ok(match self.json {
             true => pretty(&comparison.to_json(&machine, &program)),
             false => comparison.to_text(&machine, &program),

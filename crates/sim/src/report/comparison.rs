@@ -4,7 +4,6 @@
 //! `report/tests.rs`.
 
 use serde_json::{Value, json};
-use vermeil_sched::Policy;
 
 use super::{compare, permille_ns, to_json};
 use crate::machine::SimMachine;
@@ -60,17 +59,14 @@ pub struct RunComparison {
 }
 
 impl RunComparison {
-    /// Runs the program under each policy. `options` sets everything else.
-    pub fn run(
-        machine: &SimMachine,
-        program: &CompiledProgram,
-        options: &SimOptions,
-        policies: &[Policy],
-    ) -> Self {
-        let run = |policy: &Policy| {
-            simulate(machine, program, &SimOptions { policy: policy.clone(), ..options.clone() })
-        };
-        Self { runs: policies.iter().map(run).collect(), ideal: ideal(machine, program, options) }
+    /// Runs the program once for each of `policies`, the options of a policy with its plan. The
+    /// ideal schedule has the seed and the length of the first run.
+    ///
+    /// # Panics
+    /// There are no policies.
+    pub fn run(machine: &SimMachine, program: &CompiledProgram, policies: &[SimOptions]) -> Self {
+        let run = |options: &SimOptions| simulate(machine, program, options);
+        Self { runs: policies.iter().map(run).collect(), ideal: ideal(machine, program, &policies[0]) }
     }
 
     /// As a table.

@@ -55,20 +55,22 @@ impl SimControl {
             return None;
         }
         let handlers = program.units(&options.policy);
+        if handlers.is_empty() {
+            return None;
+        }
         let layout = machine.layout();
         let controller: Box<dyn Controller> = match &options.policy {
             Policy::Placed(name) => {
-                let named = Plan::named(name, handlers.len(), layout);
-                Box::new(Fixed::new(options.plan.clone().or(named)?))
+                let named = || Plan::named(name, handlers.len(), layout);
+                let plan = options.plan.clone().or_else(named);
+                // A run without the plan would look like a run of the plan.
+                Box::new(Fixed::new(plan.expect("the caller reads the plan of placed:FILE")))
             }
             policy => {
                 let dwell_ns = options.control_ns.unwrap_or(TrialOptions::default().dwell_ns);
                 controller(policy, layout, TrialOptions { dwell_ns, ..TrialOptions::default() })?
             }
         };
-        if handlers.is_empty() {
-            return None;
-        }
         let mut units = vec![None; program.handlers.len()];
         let mut plan = Plan::default();
         for (unit, &handler) in handlers.iter().enumerate() {

@@ -414,3 +414,11 @@ fn owner_does_not_wait_for_late_thieves() {
     let waits = 1_000 * results.cores[0].lock_ns / results.counted_ns;
     assert!(waits < 30, "core 0 waits for locks for {waits} permille of its time");
 }
+
+/// Regression: `placed:FILE` without the file's plan ran without any placement.
+#[test]
+#[should_panic(expected = "the caller reads the plan")]
+fn placed_file_needs_plan() {
+    let (machine, roots) = (profile("xeon5100-2x2").unwrap(), workload("sqrt-pipeline").unwrap());
+    simulate(&machine, &roots, &options("placed:plan.toml"));
+}
