@@ -75,6 +75,8 @@ pub struct Results {
     pub hash: u64,
     /// Length of the counted part.
     pub counted_ns: u64,
+    /// Whether the program answers requests.
+    pub answers: bool,
     /// Requests answered in the counted part.
     pub answered: u64,
     /// Time from a request to its answer.
@@ -140,6 +142,7 @@ impl Results {
             seed: options.seed,
             hash: options.seed,
             counted_ns: 0,
+            answers: program.answers(),
             answered: 0,
             latency: SimHistogram::default(),
             latency_by_node: vec![SimHistogram::default(); machine.nodes()],

@@ -41,12 +41,10 @@ impl Regret {
     }
 }
 
-/// Requests per second, or events per second for a workload without answers.
+/// Requests per second, or events per second for a program that answers none. The program decides
+/// and not the run, so that all runs of a comparison have the same unit.
 pub(super) fn rate(results: &Results) -> f64 {
-    match results.answered {
-        0 => results.events_per_second(),
-        _ => results.per_second(),
-    }
+    if results.answers { results.per_second() } else { results.events_per_second() }
 }
 
 /// The runs of a comparison.

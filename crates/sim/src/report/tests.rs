@@ -55,6 +55,18 @@ fn latencies_compare_at_equal_rates_only() {
     assert!((Regret::of(&runs[2], &runs).rate_percent - 10.0).abs() < 0.01);
 }
 
+/// Regression: the rate of a policy without answers counted events, and looked like the best.
+#[test]
+fn run_without_answers_has_no_rate() {
+    let (_, _, fast, _) = run();
+    let mut none = fast.clone();
+    none.answered = 0;
+    let runs = [none, fast];
+    let behind = |at: usize| Regret::of(&runs[at], &runs).rate_percent;
+    assert!(runs[0].events() > 0);
+    assert_eq!([behind(0), behind(1)], [100.0, 0.0]);
+}
+
 /// Regression: the report showed latencies, answers and costs of steals as zeros although there
 /// were none.
 #[test]
