@@ -34,8 +34,10 @@ struct MeasuredRun<'a> {
 }
 
 impl MeasuredRun<'_> {
+    /// The rate in percent of the ideal; `None` without an ideal, or if its rate is 0.
     fn of_ideal(&self) -> Option<f64> {
-        self.ideal.map(|ideal| 100.0 * rate(self.results) / rate(ideal))
+        let ideal = self.ideal.map(rate).filter(|&ideal| ideal > 0.0)?;
+        Some(100.0 * rate(self.results) / ideal)
     }
 
     /// Share of all cores' time, in percent.
@@ -67,6 +69,11 @@ fn permille_ns(times: &SimHistogram, permille: u64) -> Option<u64> {
 /// A cell of a table; empty without a number.
 fn cell(number: Option<u64>, said: fn(u64) -> String) -> String {
     number.map_or_else(String::new, said)
+}
+
+/// A cell with a percentage; empty without a number.
+fn percent(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| format!("{number:.1} %"))
 }
 
 /// Instructions per cycle: the instructions of the base cycles, divided by all cycles of the
@@ -132,8 +139,8 @@ pub fn compare(
         table.row([
             results.policy.clone(),
             format!("{}/s", thousands(rate(results).round() as u64)),
-            format!("{:.1} %", regret.rate_percent),
-            seen.of_ideal().map_or(String::new(), |percent| format!("{percent:.1} %")),
+            percent(regret.rate_percent),
+            percent(seen.of_ideal()),
             cell(seen.latency_ns(500), time),
             cell(seen.latency_ns(990), time),
             regret.p99_times.map_or(String::new(), |times| format!("{times:.2}")),

@@ -20,8 +20,8 @@ const COMPARABLE: f64 = 0.97;
 /// How far a run is behind the best run of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regret {
-    /// The rate in percent below the best rate.
-    pub rate_percent: f64,
+    /// The rate in percent below the best rate; `None` if every rate is 0.
+    pub rate_percent: Option<f64>,
     /// The 99th percentile of latency as a multiple of the least one among the runs whose rate is
     /// at least `COMPARABLE` (97 %) of this run's; `None` without answers.
     pub p99_times: Option<f64>,
@@ -35,7 +35,7 @@ impl Regret {
         let comparable = runs.iter().filter(|other| rate(other) >= COMPARABLE * rate(run));
         let least_ns = comparable.filter_map(p99_ns).min();
         Self {
-            rate_percent: 100.0 * (1.0 - rate(run) / best),
+            rate_percent: (best > 0.0).then(|| 100.0 * (1.0 - rate(run) / best)),
             p99_times: p99_ns(run).zip(least_ns).map(|(ns, least_ns)| ns as f64 / least_ns.max(1) as f64),
         }
     }

@@ -52,7 +52,7 @@ fn latencies_compare_at_equal_rates_only() {
     let runs = [with(1_000, 3_000), with(980, 2_000), with(900, 1_000)];
     let times = |at: usize| Regret::of(&runs[at], &runs).p99_times.expect("the runs have answers");
     assert!((times(0) - 1.5).abs() < 0.05 && (times(2) - 1.0).abs() < 0.05);
-    assert!((Regret::of(&runs[2], &runs).rate_percent - 10.0).abs() < 0.01);
+    assert!((Regret::of(&runs[2], &runs).rate_percent.expect("a rate") - 10.0).abs() < 0.01);
 }
 
 /// Regression: the rate of a policy without answers counted events, and looked like the best.
@@ -64,7 +64,18 @@ fn run_without_answers_has_no_rate() {
     let runs = [none, fast];
     let behind = |at: usize| Regret::of(&runs[at], &runs).rate_percent;
     assert!(runs[0].events() > 0);
-    assert_eq!([behind(0), behind(1)], [100.0, 0.0]);
+    assert_eq!([behind(0), behind(1)], [Some(100.0), Some(0.0)]);
+}
+
+/// Regression: a comparison without any answer showed NaN.
+#[test]
+fn comparison_without_rates_leaves_blanks() {
+    let (machine, program, mut none, _) = run();
+    none.answered = 0;
+    let table = compare(&machine, &program, std::slice::from_ref(&none), Some(&none));
+    let text = describe(&machine, &program, &none, Some(&none));
+    assert!(!table.contains("NaN") && !text.contains("NaN"), "{table}{text}");
+    assert!(to_json(&machine, &program, &none, Some(&none))["percent_of_ideal"].is_null());
 }
 
 /// Regression: the report showed latencies, answers and costs of steals as zeros although there
