@@ -32,7 +32,7 @@ pub use machine::{
 };
 pub use memory::CoreTraffic;
 pub use options::{InjectedFault, PlantedBug, SimOptions};
-pub use results::{CoreCounts, HandlerCounts, Results};
+pub use results::{CoreCounts, HandlerCounts, LoadCounts, Results};
 pub use swarm::{CaseOutcome, SwarmCase};
 pub use watch::{Note, Watch};
 pub use workload::{

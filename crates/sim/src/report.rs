@@ -122,6 +122,7 @@ pub fn compare(
         "p99",
         "of best p99",
         "p99.9",
+        "backlog",
         "busy",
         "idle",
         "misses",
@@ -145,6 +146,7 @@ pub fn compare(
             cell(seen.latency_ns(990), time),
             regret.p99_times.map_or(String::new(), |times| format!("{times:.2}")),
             cell(seen.latency_ns(999), time),
+            results.backlog_percent().map_or_else(String::new, |percent| format!("{percent:+.1} %")),
             format!("{:.1} %", seen.share(results.sum(|core| core.busy_ns))),
             format!("{:.1} %", seen.share(results.sum(|core| core.idle_ns))),
             format!("{:.1}", seen.per_event(traffic.missed_lines)),
@@ -156,7 +158,8 @@ pub fn compare(
         ]);
     }
     format!(
-        "{} on {}\n{}\n\n{table}\nof best p99: against the runs with at least 97 % of the rate; misses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
+        "{} on {}\n{}\n\n{table}\nof best p99: against the runs with at least 97 % of the rate; backlog: waiting events at the end against the start, in \
+         percent of the events run; misses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
         program.name(),
         machine.name(),
         program.about()
@@ -197,6 +200,11 @@ fn totals(seen: &MeasuredRun<'_>, program: &CompiledProgram) -> String {
     if program.answers() {
         row("answered", format!("{}, {}/s", thousands(results.answered), per_second(results.per_second())));
     }
+    if results.load.asked > 0 {
+        row("asked, without waiting for answers", thousands(results.load.asked));
+    }
+    let waiting = [results.load.waiting_at_start, results.queued_at_end].map(thousands);
+    row("events waiting at the start, at the end", waiting.join(", "));
     if let Some(percent) = seen.of_ideal() {
         row("of the ideal schedule", format!("{percent:.1} %"));
     }
@@ -345,6 +353,9 @@ pub fn to_json(
         "answered": answers.then_some(results.answered),
         "per_second": answers.then(|| results.per_second()),
         "percent_of_ideal": seen.of_ideal(),
+        "asked": results.load.asked,
+        "waiting_events": { "start": results.load.waiting_at_start, "end": results.queued_at_end },
+        "backlog_percent": results.backlog_percent(),
         "latency_ns": {
             "p50": seen.latency_ns(500), "p90": seen.latency_ns(900), "p99": seen.latency_ns(990), "p999": seen.latency_ns(999),
             "max": seen.latency_ns(1_000),

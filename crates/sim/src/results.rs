@@ -60,6 +60,17 @@ pub struct HandlerCounts {
     pub cold_ns: u64,
 }
 
+/// The load of the counted part: what came, and what waited before and after.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadCounts {
+    /// Requests of sources that do not wait for answers: open sources and bursts.
+    pub asked: u64,
+    /// Answers to requests of such sources, including requests of the warm-up.
+    pub answered: u64,
+    /// Events that waited when counting began.
+    pub waiting_at_start: u64,
+}
+
 /// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
@@ -79,6 +90,8 @@ pub struct Results {
     pub answers: bool,
     /// Requests answered in the counted part.
     pub answered: u64,
+    /// Requests asked, and events that waited.
+    pub load: LoadCounts,
     /// Time from a request to its answer.
     pub latency: SimHistogram,
     /// The same by node of the core that accepted the connection.
@@ -144,6 +157,7 @@ impl Results {
             counted_ns: 0,
             answers: program.answers(),
             answered: 0,
+            load: LoadCounts::default(),
             latency: SimHistogram::default(),
             latency_by_node: vec![SimHistogram::default(); machine.nodes()],
             cores: Vec::new(),
@@ -173,10 +187,11 @@ impl Results {
         }
     }
 
-    /// Begins the counted part. Drops the counts of the warm-up.
-    pub(crate) fn begin(&mut self, now_ns: u64) {
+    /// Begins the counted part, while `waiting` events wait. Drops the counts of the warm-up.
+    pub(crate) fn begin(&mut self, now_ns: u64, waiting: u64) {
         self.began_ns = now_ns;
         self.answered = 0;
+        self.load = LoadCounts { waiting_at_start: waiting, ..LoadCounts::default() };
         self.latency = SimHistogram::default();
         self.latency_by_node.fill(SimHistogram::default());
         self.waits = SimHistogram::default();
@@ -210,23 +225,35 @@ impl Results {
         counts.cold_ns += if cold { run_ns } else { 0 };
     }
 
-    pub(crate) fn answered(&mut self, node: usize, took_ns: u64) {
+    /// Counts an answer. `is_open`: the request's source does not wait for answers.
+    pub(crate) fn answered(&mut self, node: usize, took_ns: u64, is_open: bool) {
         self.answered += 1;
+        self.load.answered += u64::from(is_open);
         self.latency.add(took_ns);
         self.latency_by_node[node].add(took_ns);
     }
 
     pub(crate) fn sent(&mut self, source: usize, count: u64) {
         self.sent[source] += count;
+        self.load.asked += count;
     }
 
     pub(crate) fn sent_by(&self, source: usize) -> u64 {
         self.sent[source]
     }
 
-    /// Requests answered per second.
+    /// Requests answered per second. Sources that do not wait for answers count at most the
+    /// requests that came in the counted part, because a backlog of the warm-up is no merit.
     pub fn per_second(&self) -> f64 {
-        self.answered as f64 * 1e9 / self.counted_ns as f64
+        let of_warm_up = self.load.answered.saturating_sub(self.load.asked);
+        (self.answered - of_warm_up) as f64 * 1e9 / self.counted_ns as f64
+    }
+
+    /// Growth of the waiting events in the counted part, in percent of the events that ran; `None`
+    /// without events.
+    pub fn backlog_percent(&self) -> Option<f64> {
+        let grown = self.queued_at_end as f64 - self.load.waiting_at_start as f64;
+        (self.events() > 0).then(|| 100.0 * grown / self.events() as f64)
     }
 
     /// Events run in the counted part.

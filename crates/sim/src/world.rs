@@ -301,7 +301,7 @@ impl<W: Watch> World<W> {
 
     fn begin_counting(&mut self) {
         self.time.is_counting = true;
-        self.output.results.begin(self.time.now_ns);
+        self.output.results.begin(self.time.now_ns, self.colors.queued());
         self.memory.forget_counts();
         for core in &mut self.cores {
             core.counts = CoreCounts::default();

@@ -234,8 +234,10 @@ impl<W: Watch> World<W> {
         self.arrivals.queues[usize::from(source)][queue as usize].pending -= 1;
         let core = answered.core;
         self.accepted_is_answered(core);
-        self.output.results.answered(self.given.machine.node(core), took_ns);
-        if let SourceKind::Closed { think_us, .. } = self.given.program.sources[usize::from(source)].load {
+        let load = &self.given.program.sources[usize::from(source)].load;
+        let is_open = matches!(load, SourceKind::Open { .. } | SourceKind::Burst { .. });
+        self.output.results.answered(self.given.machine.node(core), took_ns, is_open);
+        if let SourceKind::Closed { think_us, .. } = *load {
             let asked = u64::from(self.arrivals.clients[client as usize].asked);
             let mut think = RandomStream::new(
                 self.given.options.seed,

@@ -422,3 +422,34 @@ fn placed_file_needs_plan() {
     let (machine, roots) = (profile("xeon5100-2x2").unwrap(), workload("sqrt-pipeline").unwrap());
     simulate(&machine, &roots, &options("placed:plan.toml"));
 }
+
+/// Regression: answers to requests of the warm-up counted, so a policy that fell behind in the
+/// warm-up had a rate above the offered load.
+#[test]
+fn backlog_of_warm_up_adds_no_rate() {
+    let overload = CompiledProgram::from_toml(
+        r#"
+        name = "overload"
+        about = "too much in the warm-up, little after"
+        run_ms = 60
+        warm_up_ms = 20
+        [[handler]]
+        name = "work"
+        cycles = 1000000
+        color = "event"
+        reply = true
+        [[source]]
+        entry = "work"
+        load = { open = { per_s = 20000, even = true } }
+        [[shift]]
+        at_ms = 20
+        rate_percent = 10
+        "#,
+    )
+    .expect("a workload");
+    let results = simulate(&profile("xeon5100-2x2").unwrap(), &overload, &options("none"));
+    assert!(results.load.waiting_at_start > 50, "{:?}", results.load);
+    assert!(results.answered > results.load.asked, "{} answers", results.answered);
+    assert!((results.per_second() - 2_000.0).abs() < 50.0, "{} a second", results.per_second());
+    assert!(results.backlog_percent() < Some(-30.0), "{:?}", results.backlog_percent());
+}
