@@ -35,7 +35,7 @@ fn run_reports_as_text_json_picture_and_trace() {
     let files = ["--timeline", svg.to_str().unwrap(), "--trace", trace.to_str().unwrap()];
     let run = ["sim", "run", "web", "--time", "5ms"];
     let text = said(&[&run[..], &files].concat());
-    assert!(text.contains("of the ideal schedule") && text.contains("trace hash"), "{text}");
+    assert!(text.contains("of one FIFO queue") && text.contains("trace hash"), "{text}");
     assert!(fs::read_to_string(svg).unwrap().starts_with("<svg"));
     let trace: Value = serde_json::from_str(&fs::read_to_string(trace).unwrap()).expect("JSON");
     let spans = trace["traceEvents"].as_array().unwrap();
@@ -65,13 +65,13 @@ fn seed_determines_run_in_any_process() {
 fn policies_stand_side_by_side_against_the_ideal() {
     let words = ["sim", "run", "keyed", "--time", "10ms", "--compare", "none,mely,adaptive"];
     let table = said(&words);
-    for word in ["policy", "of ideal", "none", "mely", "adaptive"] {
+    for word in ["policy", "of FIFO", "none", "mely", "adaptive"] {
         assert!(table.contains(word), "{table}");
     }
     let runs = json(&[&words[..], &["--json"]].concat());
     let runs = runs.as_array().unwrap();
     assert_eq!(runs.len(), 3);
-    assert!(runs.iter().all(|run| run["percent_of_ideal"].as_f64() > Some(0.0)), "{runs:?}");
+    assert!(runs.iter().all(|run| run["percent_of_fifo"].as_f64() > Some(0.0)), "{runs:?}");
 }
 
 /// Regression: the runtime of Mely's paper existed only inside `sim reproduce`.

@@ -117,7 +117,7 @@ pub fn compare(
         "policy",
         "rate",
         "behind best",
-        "of ideal",
+        "of FIFO",
         "p50",
         "p99",
         "of best p99",
@@ -206,7 +206,7 @@ fn totals(seen: &MeasuredRun<'_>, program: &CompiledProgram) -> String {
     let waiting = [results.load.waiting_at_start, results.queued_at_end].map(thousands);
     row("events waiting at the start, at the end", waiting.join(", "));
     if let Some(percent) = seen.of_ideal() {
-        row("of the ideal schedule", format!("{percent:.1} %"));
+        row("of one FIFO queue", format!("{percent:.1} %"));
     }
     if let [Some(p50), Some(p90), Some(p99), Some(p999)] =
         [500, 900, 990, 999].map(|of| seen.latency_ns(of).map(time))
@@ -352,7 +352,7 @@ pub fn to_json(
         "counted_ns": results.counted_ns,
         "answered": answers.then_some(results.answered),
         "per_second": answers.then(|| results.per_second()),
-        "percent_of_ideal": seen.of_ideal(),
+        "percent_of_fifo": seen.of_ideal(),
         "asked": results.load.asked,
         "waiting_events": { "start": results.load.waiting_at_start, "end": results.queued_at_end },
         "backlog_percent": results.backlog_percent(),

@@ -28,7 +28,7 @@ fn run() -> (SimMachine, CompiledProgram, Results, Timeline) {
 fn run_reports_in_text_and_json() {
     let (machine, program, results, _) = run();
     let text = describe(&machine, &program, &results, Some(&results));
-    assert!(text.contains("of the ideal schedule") && text.contains("100.0 %"), "{text}");
+    assert!(text.contains("of one FIFO queue") && text.contains("100.0 %"), "{text}");
     assert!(text.contains("look-up") && text.contains("trace hash"), "{text}");
     let table = compare(&machine, &program, &[results.clone(), results.clone()], None);
     assert_eq!(table.matches("mely").count(), 2, "{table}");
@@ -75,7 +75,7 @@ fn comparison_without_rates_leaves_blanks() {
     let table = compare(&machine, &program, std::slice::from_ref(&none), Some(&none));
     let text = describe(&machine, &program, &none, Some(&none));
     assert!(!table.contains("NaN") && !text.contains("NaN"), "{table}{text}");
-    assert!(to_json(&machine, &program, &none, Some(&none))["percent_of_ideal"].is_null());
+    assert!(to_json(&machine, &program, &none, Some(&none))["percent_of_fifo"].is_null());
 }
 
 /// Regression: the report showed latencies, answers and costs of steals as zeros although there

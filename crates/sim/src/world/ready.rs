@@ -3,6 +3,8 @@
 //! Every access to another core's queue has a cost: the lock with its cache line and its wait, the
 //! color's lines, the wake-up call. The scheduler decides whether to wake a core.
 
+use std::cmp::Reverse;
+
 use vermeil_sched::{
     BatchWait, ClassIndex, CoreIndex, CoreLoad, Distance, HandlerIndex, Leader, Placement, QueuedClass,
     ReadyOrder, StealCandidate, Stealing,
@@ -155,8 +157,7 @@ impl<W: Watch> World<W> {
         self.colors.color_mut(color).token = TokenPlace::Ready;
         if self.given.options.ideal {
             self.thieves.central.push_back(color);
-            let idle = self.shown.asleep.iter().find(|core| self.cores[core.0 as usize].is_there());
-            if let Some(idle) = idle {
+            if let Some(idle) = self.best_idle() {
                 self.core(idle).phase = CorePhase::Awake;
                 self.shown.asleep.remove(idle);
                 self.go_on(idle, *at_ns);
@@ -167,6 +168,17 @@ impl<W: Watch> World<W> {
         self.offer(color, by, at_ns);
         let target = self.queue_token(color, by, at_ns);
         self.tell_someone(color, target, by, at_ns);
+    }
+
+    /// The sleeping core that the ideal schedule wakes: a core without a busy hardware thread beside
+    /// it, then the fastest.
+    fn best_idle(&self) -> Option<CoreIndex> {
+        let there = self.shown.asleep.iter().filter(|core| self.cores[core.0 as usize].is_there());
+        there.min_by_key(|&CoreIndex(core)| {
+            let described = &self.given.machine.cores[core as usize];
+            let is_beside = described.sibling.is_some_and(|sibling| !self.shown.asleep.contains(sibling));
+            (is_beside, Reverse(described.speed_percent), core)
+        })
     }
 
     /// Gives a color that is about to wait on a busy core to a sleeping core, or if no core sleeps

@@ -453,3 +453,37 @@ fn backlog_of_warm_up_adds_no_rate() {
     assert!((results.per_second() - 2_000.0).abs() < 50.0, "{} a second", results.per_second());
     assert!(results.backlog_percent() < Some(-30.0), "{:?}", results.backlog_percent());
 }
+
+/// Regression: the ideal schedule filled both hardware threads of a core beside idle cores, and slow
+/// cores before fast ones, so real policies were better.
+#[test]
+fn ideal_uses_idle_and_fast_cores_first() {
+    let text = crate::machine::profile_text("xeon5100-2x2").unwrap();
+    let machine = |topology: &str, more: &str| {
+        let (before, rest) = text.split_once("topology = ").unwrap();
+        let (_, after) = rest.split_once('\n').unwrap();
+        let text = format!("{before}topology = \"{topology}\"\n{after}{more}");
+        SimMachine::from_toml(&text).expect("a machine")
+    };
+    let two = CompiledProgram::from_toml(
+        r#"
+        name = "two"
+        about = "two events at once"
+        [[handler]]
+        name = "work"
+        cycles = 100000
+        color = "event"
+        [[source]]
+        entry = "work"
+        load = { start = { count = 2 } }
+        "#,
+    )
+    .expect("a workload");
+    let ran_on = |machine: &SimMachine| {
+        let results = simulate(machine, &two, &SimOptions::ideal());
+        results.cores.iter().map(|core| core.events).collect::<Vec<_>>()
+    };
+    let slow = "\n[[slow]]\ncores = [0]\npercent = 50\n";
+    assert_eq!(ran_on(&machine("node:1 l2:1(size=4MiB) core:2 pu:2", "")), [1, 0, 1, 0]);
+    assert_eq!(ran_on(&machine("node:1 l2:1(size=4MiB) core:3 pu:1", slow)), [0, 1, 1]);
+}
