@@ -130,6 +130,7 @@ pub fn compare(
         "steals",
         "per steal",
         "stolen",
+        "handed",
         "moves",
     ]);
     for results in runs {
@@ -154,12 +155,14 @@ pub fn compare(
             thousands(results.sum(|core| core.steals)),
             cycles(results.sum(|core| core.steal_ns)),
             cycles(results.sum(|core| core.stolen_work_ns)),
+            thousands(results.handed_over),
             thousands(results.moves),
         ]);
     }
     format!(
         "{} on {}\n{}\n\n{table}\nof best p99: against the runs with at least 97 % of the rate; backlog: waiting events at the end against the start, in \
-         percent of the events run; misses, remote: cache lines per event; per steal, stolen: cycles per color taken.\n",
+         percent of the events run; misses, remote: cache lines per event; per steal, stolen: cycles per color taken; \
+         handed: colors that a core gave to another; moves: colors moved by placement.\n",
         program.name(),
         machine.name(),
         program.about()
@@ -232,6 +235,7 @@ fn totals(seen: &MeasuredRun<'_>, program: &CompiledProgram) -> String {
     if let Some((cost, work)) = cost.zip(per_steal(results.sum(|core| core.stolen_work_ns))) {
         row("cycles per steal, stolen work", format!("{cost}, {work}"));
     }
+    row("colors handed over", thousands(results.handed_over));
     row("colors moved by placement", thousands(results.moves));
     if let Some(regret_ns) = results.regret_ns {
         row("lost by trials of plans (regret)", time(regret_ns));
@@ -373,6 +377,7 @@ pub fn to_json(
         "steals": results.sum(|core| core.steals),
         "cycles_per_steal": seen.per_steal_cycles(results.sum(|core| core.steal_ns)),
         "cycles_stolen_per_steal": seen.per_steal_cycles(results.sum(|core| core.stolen_work_ns)),
+        "handed_over": results.handed_over,
         "moves": results.moves,
         "regret_ns": results.regret_ns,
         "decisions": decisions::json(program, results),

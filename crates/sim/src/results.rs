@@ -116,8 +116,10 @@ pub struct Results {
     pub memory_bytes: u64,
     /// Bytes that network cards sent.
     pub sent_bytes: u64,
-    /// Colors moved by placements.
+    /// Colors moved by placements, to a leader, or from a removed core.
     pub moves: u64,
+    /// Colors that a core gave to another core before they waited, or called to itself with a post.
+    pub handed_over: u64,
     /// The latest decisions of the placement controller, oldest first; handlers in the workload's
     /// order.
     pub decisions: Vec<Decision>,
@@ -171,6 +173,7 @@ impl Results {
             memory_bytes: 0,
             sent_bytes: 0,
             moves: 0,
+            handed_over: 0,
             decisions: Vec::new(),
             decided: 0,
             regret_ns: None,
@@ -197,6 +200,7 @@ impl Results {
         self.waits = SimHistogram::default();
         self.handlers.fill(HandlerCounts::default());
         self.moves = 0;
+        self.handed_over = 0;
         self.sent_bytes = 0;
     }
 

@@ -219,9 +219,20 @@ impl<W: Watch> World<W> {
 
     /// Records that a color has moved because of a placement, a leader or a removed core.
     pub(super) fn note_moved(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
+        self.output.results.moves += 1;
+        self.tell_moved(color, from, to);
+    }
+
+    /// Records that a core has handed a color over to another core, or has called the color to
+    /// itself.
+    pub(super) fn note_handed_over(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
+        self.output.results.handed_over += 1;
+        self.tell_moved(color, from, to);
+    }
+
+    fn tell_moved(&mut self, color: u32, from: CoreIndex, to: CoreIndex) {
         let number = self.colors.color(color).number;
         let note = Note::Moved { at_ns: self.time.now_ns, from, to, color: number };
         self.output.watch.note(note);
-        self.output.results.moves += 1;
     }
 }

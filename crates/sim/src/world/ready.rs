@@ -101,7 +101,7 @@ impl<W: Watch> World<W> {
         let candidate = self.candidate(color, self.core_load_of(here, at_ns).wait_ns(at_ns), here, at_ns);
         if self.thieves.stealing.moves_to_poster(&candidate, self.placing.costs.moves.wake_ns()) {
             self.colors.color_mut(color).core = here;
-            self.note_moved(color, home, here);
+            self.note_handed_over(color, home, here);
         }
     }
 
@@ -252,7 +252,7 @@ impl<W: Watch> World<W> {
         let given = self.colors.color_mut(color);
         let owner = std::mem::replace(&mut given.core, to);
         given.moved_ns = Some(at_ns);
-        self.note_moved(color, owner, to);
+        self.note_handed_over(color, owner, to);
     }
 
     /// Whether a core runs a color that must stay there, whose next event would wait behind

@@ -487,3 +487,13 @@ fn ideal_uses_idle_and_fast_cores_first() {
     assert_eq!(ran_on(&machine("node:1 l2:1(size=4MiB) core:2 pu:2", "")), [1, 0, 1, 0]);
     assert_eq!(ran_on(&machine("node:1 l2:1(size=4MiB) core:3 pu:1", slow)), [0, 1, 1]);
 }
+
+/// Regression: colors that a busy core gave to sleeping cores counted as moves by placement, although
+/// no handler was placed.
+#[test]
+fn hand_overs_are_not_placements() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    let results = simulate(&machine, &pinned_producer(200_000), &options("adaptive"));
+    assert!(results.handed_over > 100, "{} colors were handed over", results.handed_over);
+    assert_eq!(results.moves, 0);
+}
