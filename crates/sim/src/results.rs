@@ -18,7 +18,7 @@ use crate::workload::CompiledProgram;
 pub struct CoreCounts {
     /// Events run.
     pub events: u64,
-    /// Time in handlers.
+    /// Time in handlers, within the counted part: a run may begin before and end after.
     pub busy_ns: u64,
     /// The part of `busy_ns` that is base cycles, without waits for memory.
     pub base_ns: u64,

@@ -92,7 +92,8 @@ struct SimTime {
     now_ns: u64,
     end_ns: u64,
     steps: u64,
-    is_counting: bool,
+    /// The start of the counted part.
+    counts_from_ns: u64,
 }
 
 /// The state of the cores that other cores see. Stored apart from the cores because every search
@@ -235,7 +236,7 @@ impl<W: Watch> World<W> {
                 now_ns: 0,
                 end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
                 steps: 0,
-                is_counting: false,
+                counts_from_ns: 0,
             },
             cores: machine.layout().indices().map(core).collect(),
             shown: SimShown::new(cores),
@@ -300,7 +301,7 @@ impl<W: Watch> World<W> {
     }
 
     fn begin_counting(&mut self) {
-        self.time.is_counting = true;
+        self.time.counts_from_ns = self.time.now_ns;
         self.output.results.begin(self.time.now_ns, self.colors.queued());
         self.memory.forget_counts();
         for core in &mut self.cores {
@@ -410,6 +411,11 @@ impl<W: Watch> World<W> {
     }
 
     fn into_results(mut self) -> (Results, W) {
+        for index in 0..self.cores.len() {
+            if let Some(running) = self.cores[index].running {
+                self.count_time(CoreIndex(index as u32), &running);
+            }
+        }
         for core in &mut self.cores {
             if let CorePhase::Parked { asleep_ns } = core.phase {
                 core.counts.idle_ns += self.time.now_ns.saturating_sub(asleep_ns);

@@ -31,6 +31,8 @@ pub(crate) struct RunningEvent {
     pub(crate) color: u32,
     pub(crate) started_ns: u64,
     pub(crate) ends_ns: u64,
+    /// The part of the run that is base cycles.
+    pub(crate) base_ns: u64,
     /// Distance of the color's move since its last event; `None` without a move.
     pub(crate) cold: Option<Distance>,
     /// Requests found by a polling handler.

@@ -17,9 +17,18 @@ use crate::workload::{ObjectHome, ObjectLife, Touch};
 /// The pool of objects that do not belong to a core.
 const COMMON_POOL: u32 = u32::MAX;
 
+/// The time of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunTime {
+    /// At least 1.
+    pub(super) run_ns: u64,
+    /// The part of `run_ns` that is base cycles.
+    pub(super) base_ns: u64,
+}
+
 impl<W: Watch> World<W> {
-    /// Runs an event's handler from `at_ns` on. Returns the run time, at least 1.
-    pub(super) fn execute(&mut self, core: CoreIndex, event: u32, found: u32, at_ns: u64) -> u64 {
+    /// Runs an event's handler from `at_ns` on.
+    pub(super) fn execute(&mut self, core: CoreIndex, event: u32, found: u32, at_ns: u64) -> RunTime {
         let event = *self.colors.event(event);
         let base_ps = self.base_ps(&event, found);
         let base_ps = self.at_speed(core, base_ps);
@@ -43,8 +52,8 @@ impl<W: Watch> World<W> {
             waited_ps += self.touch(core, &event, touch, work_ps, start_ps + worked_ps + waited_ps);
             worked_ps += work_ps;
         }
-        self.core(core).counts.base_ns += base_ps / PS_PER_NS;
-        (base_ps + waited_ps).div_ceil(PS_PER_NS).max(1)
+        let run_ns = (base_ps + waited_ps).div_ceil(PS_PER_NS).max(1);
+        RunTime { run_ns, base_ns: base_ps / PS_PER_NS }
     }
 
     /// Cycles of this run, as picoseconds on a core at full speed.

@@ -10,7 +10,9 @@ use vermeil_sched::{
 
 use super::colors::{NONE, SimEvent, TokenPlace};
 use super::core::{CorePhase, RunningEvent};
+use super::execute::RunTime;
 use super::{Polled, World};
+use crate::fixed;
 use crate::random::{self, StreamPurpose};
 use crate::watch::{Note, Watch};
 use crate::workload::NextHandler;
@@ -165,12 +167,12 @@ impl<W: Watch> World<W> {
             }
         }
         let found = self.find_arrivals(event);
-        let took_ns = self.execute(core, event, found, at_ns);
+        let RunTime { run_ns, base_ns } = self.execute(core, event, found, at_ns);
         let posted = *self.colors.event(event);
         self.time.steps += 1;
         self.placing.ran_on[usize::from(posted.handler)] = Some(core);
         let number = self.colors.color(color).number;
-        let (started_ns, ends_ns) = (at_ns, at_ns + took_ns);
+        let (started_ns, ends_ns) = (at_ns, at_ns + run_ns);
         let note =
             Note::Started { at_ns, core, event: posted.sequence, color: number, handler: posted.handler };
         self.output.watch.note(note);
@@ -178,7 +180,7 @@ impl<W: Watch> World<W> {
         self.output.results.waits.add(at_ns.saturating_sub(posted.posted_ns));
         let state = self.core(core);
         state.counts.cold_runs += u64::from(cold.is_some());
-        state.running = Some(RunningEvent { event, color, started_ns, ends_ns, cold, found });
+        state.running = Some(RunningEvent { event, color, started_ns, ends_ns, base_ns, cold, found });
         self.shown.busy.insert(core);
         self.go_on(core, ends_ns);
     }
@@ -207,17 +209,27 @@ impl<W: Watch> World<W> {
         });
         let state = self.core(core);
         state.counts.events += 1;
-        state.counts.busy_ns += run_ns;
         state.counts.stolen_work_ns += if was_stolen { run_ns } else { 0 };
         state.pace.turn.ran(1);
         state.activation.batch_left -= 1;
         state.activation.queued_left -= 1;
+        self.count_time(core, running);
         self.count_work(core, run_ns);
         self.output.results.ran(event.handler, run_ns, running.cold.is_some());
         self.learn(core, event.handler, running, run_ns, at_ns);
         self.follow(core, running, at_ns);
         self.colors.discard(running.event);
         self.arrivals.outstanding -= 1;
+    }
+
+    /// Counts the time of a run, up to now and without the part in the warm-up.
+    pub(super) fn count_time(&mut self, core: CoreIndex, running: &RunningEvent) {
+        let until_ns = running.ends_ns.min(self.time.now_ns);
+        let part_ns = until_ns.saturating_sub(running.started_ns.max(self.time.counts_from_ns));
+        let base_ns = fixed::share(running.base_ns, part_ns, running.ends_ns - running.started_ns);
+        let counts = &mut self.core(core).counts;
+        counts.busy_ns += part_ns;
+        counts.base_ns += base_ns;
     }
 
     /// Learns costs as the runtime does: from timed activations only.

@@ -497,3 +497,36 @@ fn hand_overs_are_not_placements() {
     assert!(results.handed_over > 100, "{} colors were handed over", results.handed_over);
     assert_eq!(results.moves, 0);
 }
+
+/// Regression: a run counted as a whole at its end, so cores were busy for 900 % of a short counted
+/// part, or for 0 % of a counted part within a run.
+#[test]
+fn only_counted_part_of_run_is_busy() {
+    let long = |run_ms: u64| {
+        let text = format!(
+            r#"
+            name = "long"
+            about = "events of 50 ms"
+            run_ms = {run_ms}
+            warm_up_ms = 40
+            [[handler]]
+            name = "work"
+            cycles = 90000000
+            color = "event"
+            [[source]]
+            entry = "work"
+            load = {{ start = {{ count = 40 }} }}
+            "#
+        );
+        CompiledProgram::from_toml(&text).expect("a workload")
+    };
+    let machine = profile("xeon5100-2x2").unwrap();
+    for run_ms in [45, 60, 170] {
+        let results = simulate(&machine, &long(run_ms), &options("none"));
+        for core in &results.cores {
+            let permille = 1_000 * core.busy_ns / results.counted_ns;
+            assert!((990..=1_000).contains(&permille), "{run_ms} ms: {permille} permille");
+            assert!(core.base_ns <= core.busy_ns, "{core:?}");
+        }
+    }
+}
