@@ -23,6 +23,13 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
     let check = NumberRanges { workload: &spec.name };
     check.within("run_ms", "the workload", spec.run_ms, 0, MS_MAX)?;
     check.within("warm_up_ms", "the workload", spec.warm_up_ms, 0, MS_MAX)?;
+    if spec.run_ms > 0 && spec.warm_up_ms >= spec.run_ms {
+        let problem = format!(
+            "warm_up_ms = {} leaves nothing of run_ms = {}, which includes the warm-up; increase run_ms",
+            spec.warm_up_ms, spec.run_ms
+        );
+        return Err(check.problem(problem));
+    }
     for object in &spec.object {
         let thing = format!("object {:?}", object.name);
         check.within("bytes", &thing, object.bytes, 0, BYTES_MAX)?;

@@ -22,7 +22,7 @@ pub struct WorkloadSpec {
     /// workloads that end.
     #[serde(default)]
     pub run_ms: u64,
-    /// The first part of the run, which is not counted, because caches and queues fill first.
+    /// The first part of `run_ms`, which is not counted, because caches and queues fill first.
     #[serde(default)]
     pub warm_up_ms: u64,
     /// The objects that handlers touch.

@@ -129,6 +129,7 @@ fn numbers_outside_their_range_are_refused() {
             "there are: request, client, event, handler, serial, queue, the nearest is \"event\"",
         ),
         ("[[source]]", "[[shift]]\nat_ms = 1\n[[source]]", "the shift at 1 ms changes nothing"),
+        ("run_ms = 100", "run_ms = 100\nwarm_up_ms = 100", "leaves nothing of run_ms = 100"),
     ] {
         let said = message(from, to);
         assert!(said.contains(words), "{to}: {said}");
