@@ -151,6 +151,8 @@ struct SimArrivals {
     queues: Vec<Vec<NetworkQueue>>,
     accepting: AcceptChoice,
     polled: Vec<Polled>,
+    /// By source, the part of a nanosecond that the last gap between requests left.
+    rest_ps: Vec<u64>,
     /// Present rate of all open sources, in percent of their described rates.
     rate_percent: u32,
     /// Events, deliveries and requests yet to come. A workload that ends does so when this count is
@@ -257,6 +259,7 @@ impl<W: Watch> World<W> {
                 queues: Vec::new(),
                 accepting: AcceptChoice::new(machine),
                 polled: vec![Polled::default(); program.sources.len()],
+                rest_ps: vec![0; program.sources.len()],
                 rate_percent: 100,
                 outstanding: 0,
             },

@@ -20,6 +20,9 @@ use crate::workload::{Accept, SourceKind, SourceQueue};
 /// one instant.
 const START_SPREAD_NS: u64 = 1_000_000;
 
+/// Picoseconds in a second.
+const PS_PER_S: u64 = 1_000_000_000_000;
+
 impl<W: Watch> World<W> {
     pub(super) fn begin_sources(&mut self) {
         for index in 0..self.given.program.sources.len() {
@@ -109,10 +112,10 @@ impl<W: Watch> World<W> {
         let (count, gap_ns) = match self.given.program.sources[index].load {
             SourceKind::Open { per_s, even, .. } => {
                 let per_s = (per_s * u64::from(self.arrivals.rate_percent) / 100).max(1);
-                let mean_ns = 1_000_000_000 / per_s;
+                let mean_ps = PS_PER_S / per_s;
                 let mut stream =
                     RandomStream::new(seed, StreamPurpose::Arrival, u64::from(source) << 48 | sent);
-                (1, if even { mean_ns } else { stream.exponential(mean_ns) })
+                (1, self.whole_ns(index, if even { mean_ps } else { stream.exponential(mean_ps) }))
             }
             SourceKind::Burst { count, every_us } => (count, every_us.max(1) * 1_000),
             SourceKind::Closed { .. } | SourceKind::Start { .. } => return,
@@ -124,6 +127,15 @@ impl<W: Watch> World<W> {
             self.ask(client);
         }
         self.send_at(now_ns + gap_ns, index);
+    }
+
+    /// The whole nanoseconds of a gap between requests of a source. The rest lengthens the next gap,
+    /// because gaps without it would be too short on average.
+    fn whole_ns(&mut self, source: usize, gap_ps: u64) -> u64 {
+        let rest_ps = &mut self.arrivals.rest_ps[source];
+        let gap_ps = gap_ps + *rest_ps;
+        *rest_ps = gap_ps % PS_PER_NS;
+        gap_ps / PS_PER_NS
     }
 
     /// Sends a request of a client.

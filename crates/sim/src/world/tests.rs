@@ -530,3 +530,31 @@ fn only_counted_part_of_run_is_busy() {
         }
     }
 }
+
+/// Regression: the gaps of an open source were cut to whole nanoseconds, so 6,666,667 requests a
+/// second became 6,711,320.
+#[test]
+fn open_source_keeps_its_rate() {
+    let machine = profile("xeon5100-2x2").unwrap();
+    for even in [true, false] {
+        let text = format!(
+            r#"
+            name = "fast"
+            about = "gaps of 150 ns less a fraction"
+            run_ms = 30
+            [[handler]]
+            name = "work"
+            cycles = 1
+            color = "event"
+            reply = true
+            [[source]]
+            entry = "work"
+            load = {{ open = {{ per_s = 6666667, even = {even} }} }}
+            "#
+        );
+        let fast = CompiledProgram::from_toml(&text).expect("a workload");
+        let asked = simulate(&machine, &fast, &SimOptions::ideal()).load.asked;
+        let off = asked.abs_diff(200_000);
+        assert!(off < if even { 3 } else { 900 }, "{asked} requests, even: {even}");
+    }
+}
