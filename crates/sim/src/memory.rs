@@ -159,7 +159,7 @@ impl Memory {
     /// An object of this size in the memory of `home`, from the pool of a core. Any number that is
     /// not a core means the common pool.
     pub(crate) fn allocate(&mut self, bytes: u64, home: u16, pool: u32) -> ObjectId {
-        let bytes = bytes.clamp(1, u64::from(u32::MAX)) as u32;
+        let bytes = u32::try_from(bytes.max(1)).expect("the ranges of a workload bound its objects");
         let chunks = bytes.div_ceil(self.machine.chunk_bytes);
         let pool = pool.min(self.free.len() as u32 - 1);
         let of_size = self.free[pool as usize].iter_mut().find(|freed| freed.chunks == chunks);

@@ -9,8 +9,11 @@ use crate::SimError;
 
 /// Cycles of a run: five minutes at 3 GHz, far above any event that is worth a simulation.
 const CYCLES_MAX: u64 = 1_000_000_000_000;
-/// Bytes of an object, of received data and of a handler's code.
+/// Bytes of a streamed object, of a touch and of received data.
 const BYTES_MAX: u64 = 1 << 40;
+/// Bytes of an object that caches keep, and of a handler's code: the memory counts the bytes of an
+/// object in 32 bits.
+const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
 /// Requests in a second, and requests or clients at once.
 const COUNT_MAX: u64 = 100_000_000;
 /// Milliseconds of a run: a day.
@@ -32,7 +35,8 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
     }
     for object in &spec.object {
         let thing = format!("object {:?}", object.name);
-        check.within("bytes", &thing, object.bytes, 0, BYTES_MAX)?;
+        let bytes_max = if object.streamed { BYTES_MAX } else { OBJECT_BYTES_MAX };
+        check.within("bytes", &thing, object.bytes, 0, bytes_max)?;
         check.within("count", &thing, object.count.into(), 1, COUNT_MAX)?;
         check.within("skew_milli", &thing, object.skew_milli.into(), 0, 10_000)?;
     }
@@ -92,7 +96,7 @@ impl NumberRanges<'_> {
         self.within("spread_percent", &thing, handler.spread_percent.into(), 0, 100)?;
         self.within("tail_permille", &thing, handler.tail_permille.into(), 0, 1_000)?;
         self.within("tail_times", &thing, handler.tail_times.into(), 1, 1_000_000)?;
-        self.within("code_bytes", &thing, handler.code_bytes, 0, BYTES_MAX)?;
+        self.within("code_bytes", &thing, handler.code_bytes, 0, OBJECT_BYTES_MAX)?;
         self.within("gather_us", &thing, handler.gather_us, 0, MS_MAX * 1_000)?;
         for touch in &handler.touch {
             self.within("bytes", &format!("a touch of {thing}"), touch.bytes.unwrap_or(0), 0, BYTES_MAX)?;

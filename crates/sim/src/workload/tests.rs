@@ -129,6 +129,11 @@ fn numbers_outside_their_range_are_refused() {
             "there are: request, client, event, handler, serial, queue, the nearest is \"event\"",
         ),
         ("[[source]]", "[[shift]]\nat_ms = 1\n[[source]]", "the shift at 1 ms changes nothing"),
+        (
+            "[[source]]",
+            "[[object]]\nname = \"o\"\nbytes = 4294967296\n[[source]]",
+            "bytes = 4294967296 of object \"o\": allowed are 0 to 4294967295",
+        ),
         ("run_ms = 100", "run_ms = 100\nwarm_up_ms = 100", "leaves nothing of run_ms = 100"),
     ] {
         let said = message(from, to);
