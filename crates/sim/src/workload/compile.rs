@@ -192,11 +192,7 @@ impl CompiledProgram {
             spec.handler.iter().map(|handler| names.handler(handler)).collect::<Result<_, _>>()?;
         let sources: Vec<RequestSource> =
             spec.source.iter().map(|source| names.source(source)).collect::<Result<_, _>>()?;
-        for (index, source) in sources.iter().enumerate() {
-            if let Some(poll) = source.poll {
-                handlers[usize::from(poll.handler)].polls = Some(index as u16);
-            }
-        }
+        names.poll_handlers(&mut handlers, &sources)?;
         if sources.is_empty() {
             return Err(names.problem("has no [[source]]; nothing would happen"));
         }
@@ -446,6 +442,37 @@ impl NameTable<'_> {
             annotated_penalty: handler.annotated_penalty.max(1),
             polls: None,
         })
+    }
+
+    /// Tells each poll handler its source. A poll handler has no request, and is posted by the
+    /// arrivals of its source alone.
+    fn poll_handlers(&self, handlers: &mut [SimHandler], sources: &[RequestSource]) -> Result<(), SimError> {
+        for (index, source) in sources.iter().enumerate() {
+            let Some(poll) = source.poll else { continue };
+            let handler = &mut handlers[usize::from(poll.handler)];
+            let thing = format!("the poll handler {:?}", handler.name);
+            if handler.polls.replace(index as u16).is_some() {
+                return Err(self.problem(format!("{thing} has two sources; write a handler for each")));
+            }
+            if matches!(handler.coloring, Coloring::Request | Coloring::Client | Coloring::Queue) {
+                let color = &self.spec.handler[usize::from(poll.handler)].color;
+                let cure = "write color = \"serial\", \"handler\" or \"event\"";
+                return Err(self.problem(format!("{thing} has no {color} for its color; {cure}")));
+            }
+            if handler.reply || !handler.next.is_empty() || !handler.also.is_empty() {
+                let problem = "goes on to the entry of each request that it finds, and to nothing else";
+                return Err(self.problem(format!("{thing} {problem}; remove its reply, next and also")));
+            }
+        }
+        let ways = handlers.iter().flat_map(|handler| handler.next.iter().chain(&handler.also));
+        let mut led_to = ways.map(|next| next.handler).chain(sources.iter().map(|source| source.entry));
+        match led_to.find(|&to| handlers[usize::from(to)].polls.is_some()) {
+            None => Ok(()),
+            Some(to) => Err(self.problem(format!(
+                "the poll handler {:?} runs for arrivals alone; name another handler as an entry and in next and also",
+                handlers[usize::from(to)].name
+            ))),
+        }
     }
 
     fn source(&self, source: &SourceSpec) -> Result<RequestSource, SimError> {

@@ -140,3 +140,51 @@ fn numbers_outside_their_range_are_refused() {
         assert!(said.contains(words), "{to}: {said}");
     }
 }
+
+const POLLED: &str = r#"
+name = "polled"
+about = "a handler finds requests"
+run_ms = 10
+[[handler]]
+name = "look"
+cycles = 1000
+color = "serial"
+[[handler]]
+name = "work"
+cycles = 1000
+reply = true
+[[source]]
+load = { open = { per_s = 10000 } }
+entry = "work"
+poll = { handler = "look", cycles_each = 100 }
+"#;
+
+/// Regression: these poll handlers panicked, lost requests, or were followed by nothing.
+#[test]
+fn impossible_poll_handlers_are_refused() {
+    assert!(CompiledProgram::from_toml(POLLED).is_ok());
+    let message = |from: &str, to: &str| {
+        assert!(POLLED.contains(from), "{from}");
+        CompiledProgram::from_toml(&POLLED.replace(from, to)).expect_err(to).to_string()
+    };
+    let second = "[[source]]\nload = { open = { per_s = 10 } }\nentry = \"work\"\n\
+         poll = { handler = \"look\", cycles_each = 1 }\n[[source]]";
+    let no_color = "the poll handler \"look\" has no";
+    let to_nothing_else = "to nothing else; remove its reply, next and also";
+    let for_arrivals = "\"look\" runs for arrivals alone";
+    for (from, to, words) in [
+        ("color = \"serial\"", "color = \"request\"", no_color),
+        ("color = \"serial\"", "", no_color),
+        ("color = \"serial\"", "color = \"client\"", no_color),
+        ("color = \"serial\"", "color = \"queue\"", no_color),
+        ("color = \"serial\"", "color = \"serial\"\nreply = true", to_nothing_else),
+        ("color = \"serial\"", "color = \"serial\"\nnext = [{ to = \"work\" }]", to_nothing_else),
+        ("color = \"serial\"", "color = \"serial\"\nalso = [{ to = \"work\" }]", to_nothing_else),
+        ("entry = \"work\"", "entry = \"look\"", for_arrivals),
+        ("reply = true", "reply = true\nnext = [{ to = \"look\" }]", for_arrivals),
+        ("[[source]]", second, "\"look\" has two sources"),
+    ] {
+        let said = message(from, to);
+        assert!(said.contains(words), "{to}: {said}");
+    }
+}
