@@ -128,9 +128,9 @@ impl Script {
         match self {
             Self::Roots => CompiledProgram::from_toml(&roots_text(machine, size, pieces)),
             Self::Mixed => {
-                Ok(CompiledProgram::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0))
+                CompiledProgram::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0)
             }
-            Self::Keyed => Ok(CompiledProgram::from_recording(self.name(), &stream(keyed(size)), 0)),
+            Self::Keyed => CompiledProgram::from_recording(self.name(), &stream(keyed(size)), 0),
         }
     }
 }

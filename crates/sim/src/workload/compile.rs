@@ -3,6 +3,7 @@
 //! Owns the meaning of the words for colors and homes, and the checks of all names. Tested in
 //! `workload/tests.rs`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vermeil_sched::{BatchWait, CLASSES_MAX, Class, ClassIndex, HandlerIndex, Leader, Policy};
@@ -184,9 +185,10 @@ impl CompiledProgram {
     /// # Errors
     /// A name is unknown, or a value exceeds a bound.
     pub fn new(spec: &WorkloadSpec) -> Result<Self, SimError> {
+        ranges::check_repeats(spec)?;
         let spec = &expand(spec);
         ranges::check(spec)?;
-        let names = NameTable { spec };
+        let names = NameTable::new(spec);
         let objects = objects(&names)?;
         let mut handlers: Vec<SimHandler> =
             spec.handler.iter().map(|handler| names.handler(handler)).collect::<Result<_, _>>()?;
@@ -300,21 +302,26 @@ fn expand(spec: &WorkloadSpec) -> WorkloadSpec {
 /// Resolves names. An error names the unknown name and the known names.
 struct NameTable<'a> {
     spec: &'a WorkloadSpec,
+    handlers: BTreeMap<&'a str, u16>,
 }
 
-impl NameTable<'_> {
+impl<'a> NameTable<'a> {
+    fn new(spec: &'a WorkloadSpec) -> Self {
+        let handlers = (0..).zip(&spec.handler).map(|(index, handler)| (handler.name.as_str(), index));
+        Self { spec, handlers: handlers.collect() }
+    }
+
     fn problem(&self, problem: impl Into<String>) -> SimError {
         SimError::workload(&self.spec.name, problem)
     }
 
     fn handler_index(&self, name: &str) -> Result<u16, SimError> {
         let first = format!("{name}-1");
-        let found =
-            self.spec.handler.iter().position(|handler| handler.name == name || handler.name == first);
+        let found = [name, &first].into_iter().filter_map(|name| self.handlers.get(name)).min();
         let known =
             || self.spec.handler.iter().map(|handler| handler.name.as_str()).collect::<Vec<_>>().join(", ");
         found
-            .map(|index| index as u16)
+            .copied()
             .ok_or_else(|| self.problem(format!("no handler is called {name:?}; there are: {}", known())))
     }
 

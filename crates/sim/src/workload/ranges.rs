@@ -4,6 +4,10 @@
 //! Owns the bounds. A message names the workload, the object or handler, the key, the value and the
 //! allowed values. Tested in `workload/tests.rs`.
 
+use std::collections::BTreeSet;
+
+use vermeil_sched::recording::Recording;
+
 use super::spec::{HandlerSpec, NextSpec, ShiftSpec, SourceKind, SourceSpec, WorkloadSpec};
 use crate::SimError;
 
@@ -16,10 +20,26 @@ const BYTES_MAX: u64 = 1 << 40;
 const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
 /// Requests in a second, and requests or clients at once.
 const COUNT_MAX: u64 = 100_000_000;
+/// Handlers of a program, which have numbers of 16 bits.
+pub(super) const HANDLERS_MAX: usize = u16::MAX as usize;
 /// Milliseconds of a run: a day.
 const MS_MAX: u64 = 86_400_000;
 /// Maximum percentage of a shift of cycles or rates.
 const PERCENT_MAX: u64 = 100_000;
+
+/// Checks the number of handlers that the expansion of `repeat` makes.
+pub(super) fn check_repeats(spec: &WorkloadSpec) -> Result<(), SimError> {
+    let check = NumberRanges { workload: &spec.name };
+    for handler in &spec.handler {
+        let thing = format!("handler {:?}", handler.name);
+        check.within("repeat", &thing, handler.repeat.into(), 1, HANDLERS_MAX as u64)?;
+    }
+    let all: u64 = spec.handler.iter().map(|handler| u64::from(handler.repeat)).sum();
+    if all > HANDLERS_MAX as u64 {
+        return Err(check.problem(format!("has {all} handlers; at most {HANDLERS_MAX} are possible")));
+    }
+    Ok(())
+}
 
 /// Checks every number of `spec`, after the expansion of `repeat`.
 pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
@@ -57,6 +77,18 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
     let waits_for_answers = |source: &SourceSpec| !matches!(source.load, SourceKind::Start { .. });
     if spec.source.iter().any(waits_for_answers) && spec.handler.iter().all(|handler| !handler.reply) {
         return Err(check.problem("no handler has reply = true, so no request would ever be answered"));
+    }
+    Ok(())
+}
+
+/// Checks the handlers of a recording and the bytes that its colors are to touch.
+pub(super) fn check_recording(name: &str, recording: &Recording, bytes: u64) -> Result<(), SimError> {
+    let check = NumberRanges { workload: name };
+    check.within("the working set", "each color", bytes, 0, OBJECT_BYTES_MAX)?;
+    let handlers: BTreeSet<&str> = recording.events.iter().map(|event| event.handler.as_str()).collect();
+    let all = handlers.len();
+    if all > HANDLERS_MAX {
+        return Err(check.problem(format!("has {all} handlers; at most {HANDLERS_MAX} are possible")));
     }
     Ok(())
 }

@@ -188,3 +188,29 @@ fn impossible_poll_handlers_are_refused() {
         assert!(said.contains(words), "{to}: {said}");
     }
 }
+
+/// Regression: the number of a handler wrapped at 65,536, so events ran wrong handlers; a large
+/// `repeat` filled the memory, and `repeat = 0` removed its handler.
+#[test]
+fn handlers_beyond_their_numbers_are_refused() {
+    let repeat = |times: u64| BASE.replace("cycles = 100000", &format!("cycles = 1\nrepeat = {times}"));
+    let message = |times| CompiledProgram::from_toml(&repeat(times)).expect_err("too many").to_string();
+    for times in [0, 65_536, 4_294_967_295] {
+        let words = format!("repeat = {times} of handler \"a\": allowed are 1 to 65535");
+        assert!(message(times).contains(&words), "{}", message(times));
+    }
+    let two = |times| repeat(times).replace("[[source]]", "[[handler]]\nname = \"b\"\ncycles = 1\n[[source]]");
+    let said = CompiledProgram::from_toml(&two(65_535)).unwrap_err().to_string();
+    assert!(said.contains("has 65536 handlers; at most 65535"), "{said}");
+    let most = CompiledProgram::from_toml(&two(65_534)).expect("as many as possible");
+    assert_eq!((most.handlers.len(), most.handlers[65_532].next[0].handler), (65_535, 65_533));
+    let header = "{\"recording\":1,\"policy\":\"none\",\"cpus\":[0],\"lost\":0}\n".to_owned();
+    let event = |at: u32| {
+        format!(
+            "{{\"handler\":\"h{at}\",\"color\":1,\"core\":0,\"posted_ns\":{at},\"start_ns\":{at},\"run_ns\":1}}\n"
+        )
+    };
+    let recording = (0..65_536).map(event).fold(header, |text, line| text + &line);
+    let said = CompiledProgram::from_trace("many", &recording, 0).unwrap_err().to_string();
+    assert!(said.contains("has 65536 handlers; at most 65535"), "{said}");
+}

@@ -9,6 +9,7 @@
 use vermeil_sched::{ClassIndex, recording::Recording};
 
 use super::compile::{Coloring, CompiledProgram, SimHandler};
+use super::ranges;
 use crate::SimError;
 
 /// A recorded run, indexed.
@@ -57,11 +58,23 @@ impl CompiledProgram {
         if recording.events.is_empty() {
             return Err(SimError::Empty);
         }
-        Ok(Self::from_recording(name, &recording, working_set_bytes))
+        Self::from_recording(name, &recording, working_set_bytes)
     }
 
     /// As [`CompiledProgram::from_trace`], for a parsed recording.
-    pub fn from_recording(name: &str, recording: &Recording, working_set_bytes: u64) -> Self {
+    ///
+    /// # Errors
+    /// The recording has more handlers than a program, or the working set is above 4 GiB.
+    pub fn from_recording(
+        name: &str,
+        recording: &Recording,
+        working_set_bytes: u64,
+    ) -> Result<Self, SimError> {
+        ranges::check_recording(name, recording, working_set_bytes)?;
+        Ok(Self::replay(name, recording, working_set_bytes))
+    }
+
+    fn replay(name: &str, recording: &Recording, working_set_bytes: u64) -> Self {
         let events = &recording.events;
         let mut handlers: Vec<&str> = Vec::new();
         let mut colors: Vec<u64> = events.iter().map(|event| event.color).collect();
