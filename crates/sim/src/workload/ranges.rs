@@ -18,8 +18,10 @@ const BYTES_MAX: u64 = 1 << 40;
 /// Bytes of an object that caches keep, and of a handler's code: the memory counts the bytes of an
 /// object in 32 bits.
 const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
-/// Requests in a second, and requests or clients at once.
+/// Requests in a second, also after a shift. More would need a fraction of a nanosecond for each.
 const COUNT_MAX: u64 = 100_000_000;
+/// Clients, and requests at once. A computer holds the state of each.
+const CLIENTS_MAX: u64 = 1_000_000;
 /// Handlers of a program, which have numbers of 16 bits.
 pub(super) const HANDLERS_MAX: usize = u16::MAX as usize;
 /// Milliseconds of a run: a day.
@@ -71,6 +73,7 @@ pub(super) fn check(spec: &WorkloadSpec) -> Result<(), SimError> {
     }
     for shift in &spec.shift {
         check.shift(shift)?;
+        check.shifted_rates(shift, &spec.source)?;
     }
     // A workload with only `start` sources counts a request as answered when the request's last
     // event has run.
@@ -150,18 +153,18 @@ impl NumberRanges<'_> {
         let within = |key, value: u64, least, most| self.within(key, &thing, value, least, most);
         match source.load {
             SourceKind::Closed { clients, think_us } => {
-                within("clients", clients.into(), 1, COUNT_MAX)?;
+                within("clients", clients.into(), 1, CLIENTS_MAX)?;
                 within("think_us", think_us, 0, MS_MAX * 1_000)?;
             }
             SourceKind::Open { per_s, clients, .. } => {
                 within("per_s", per_s, 1, COUNT_MAX)?;
-                within("clients", clients.into(), 1, COUNT_MAX)?;
+                within("clients", clients.into(), 1, CLIENTS_MAX)?;
             }
             SourceKind::Burst { count, every_us } => {
-                within("count", count.into(), 1, COUNT_MAX)?;
+                within("count", count.into(), 1, CLIENTS_MAX)?;
                 within("every_us", every_us, 1, MS_MAX * 1_000)?;
             }
-            SourceKind::Start { count } => within("count", count.into(), 1, COUNT_MAX)?,
+            SourceKind::Start { count } => within("count", count.into(), 1, CLIENTS_MAX)?,
         }
         within("queues", source.queues.unwrap_or(1).into(), 1, 1 << 16)?;
         within("received_bytes", source.received_bytes, 0, BYTES_MAX)?;
@@ -169,6 +172,17 @@ impl NumberRanges<'_> {
         if let Some(poll) = &source.poll {
             within("poll.cycles_each", poll.cycles_each, 0, CYCLES_MAX)?;
             within("poll.batch", poll.batch.into(), 1, COUNT_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn shifted_rates(&self, shift: &ShiftSpec, sources: &[SourceSpec]) -> Result<(), SimError> {
+        let percent = u64::from(shift.rate_percent.unwrap_or(100));
+        for source in sources {
+            if let SourceKind::Open { per_s, .. } = source.load {
+                let thing = format!("the source of {:?} from {} ms on", source.entry, shift.at_ms);
+                self.within("rate_percent of per_s", &thing, per_s * percent / 100, 0, COUNT_MAX)?;
+            }
         }
         Ok(())
     }

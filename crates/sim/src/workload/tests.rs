@@ -134,6 +134,21 @@ fn numbers_outside_their_range_are_refused() {
             "[[object]]\nname = \"o\"\nbytes = 4294967296\n[[source]]",
             "bytes = 4294967296 of object \"o\": allowed are 0 to 4294967295",
         ),
+        (
+            "open = { per_s = 10000, even = true }",
+            "closed = { clients = 100000000 }",
+            "clients = 100000000 of the source of \"a\": allowed are 1 to 1000000",
+        ),
+        (
+            "open = { per_s = 10000, even = true }",
+            "burst = { count = 100000000, every_us = 1 }",
+            "count = 100000000 of the source of \"a\": allowed are 1 to 1000000",
+        ),
+        (
+            "per_s = 10000, even = true } }\nentry = \"a\"",
+            "per_s = 100000000 } }\nentry = \"a\"\n[[shift]]\nat_ms = 1\nrate_percent = 2000",
+            "rate_percent of per_s = 2000000000 of the source of \"a\" from 1 ms on: allowed are 0 to 100000000",
+        ),
         ("run_ms = 100", "run_ms = 100\nwarm_up_ms = 100", "leaves nothing of run_ms = 100"),
     ] {
         let said = message(from, to);
