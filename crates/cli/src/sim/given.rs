@@ -3,7 +3,7 @@
 //! Reads files and reports faulty files. The meaning of the inputs belongs to the simulator and the
 //! topology crate.
 
-use crate::Exit;
+use crate::{Exit, writable};
 use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -27,6 +27,8 @@ pub(super) enum SimUsage {
         "workload {workload:?}: run_ms is missing, and the source of {entry:?} never ends: write run_ms, or give --time"
     )]
     Endless { workload: String, entry: String },
+    #[error("{option}: {why}")]
+    Unwritable { option: &'static str, why: String },
     #[error("{option} {what}: leave it out")]
     Useless { option: &'static str, what: String },
     #[error("{0}")]
@@ -43,7 +45,7 @@ impl SimUsage {
     /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::File { action: "read", .. } | Self::Calibrate(_) => Exit::CannotStart,
+            Self::File { action: "read", .. } | Self::Unwritable { .. } | Self::Calibrate(_) => Exit::CannotStart,
             Self::Topology(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Parity(vermeil_parity::ParityError::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,
@@ -165,6 +167,14 @@ pub(super) fn plan(
     let plan = PlanFile::parse(&text, machine.cores());
     let plan = plan.and_then(|file| file.resolve(&program.placed_handlers(policy)));
     plan.map(Some).map_err(|error| SimUsage::inside(path)(error.into()))
+}
+
+/// Checks before a run that its results can be written, because a failure afterwards loses the run.
+pub(super) fn check_writable(option: &'static str, path: Option<&Path>) -> Result<(), SimUsage> {
+    match path.map(writable::check_writable) {
+        Some(Err(why)) => Err(SimUsage::Unwritable { option, why }),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a requested result.

@@ -166,6 +166,8 @@ impl RunArgs {
         program: &CompiledProgram,
         options: &SimOptions,
     ) -> Result<String, SimUsage> {
+        given::check_writable("--timeline", self.timeline.as_deref())?;
+        given::check_writable("--trace", self.trace.as_deref())?;
         let from_ns = self.show_from.map_or(program.warm_up_ns(), |from| from.ms() * NS_PER_MS);
         let timeline = Timeline::new(machine.cores(), from_ns, from_ns + self.show_time.ms() * NS_PER_MS);
         let (results, timeline) = simulate_watched(machine, program, options, timeline);

@@ -54,6 +54,8 @@ impl ShowArgs {
     }
 
     fn text(&self) -> Result<String, SimUsage> {
+        given::check_writable("--timeline", self.timeline.as_deref())?;
+        given::check_writable("--trace", self.trace.as_deref())?;
         let run = given::recorded(&self.recording)?;
         let from_ns = self.show_from.map_or(0, |from| from.ms() * NS_PER_MS);
         let (timeline, handlers) = run.timeline(from_ns, self.show_time.ms() * NS_PER_MS);
