@@ -131,11 +131,17 @@ impl SwarmCase {
         for index in 0..self.options.faults.len() {
             with(&|case| _ = case.options.faults.remove(index));
         }
+        for index in 0..self.workload.shift.len() {
+            with(&|case| drop(case.workload.shift.remove(index)));
+        }
         for index in 0..self.workload.source.len().saturating_sub(1) {
             with(&|case| drop(case.workload.source.remove(index)));
         }
         for index in (0..self.workload.handler.len()).rev() {
             with(&|case| remove_handler(&mut case.workload, index));
+        }
+        for index in (0..self.workload.handler.len()).filter(|&at| !self.workload.handler[at].also.is_empty()) {
+            with(&|case| case.workload.handler[index].also.clear());
         }
         for index in 0..self.workload.object.len() {
             with(&|case| remove_object(&mut case.workload, index));
@@ -168,9 +174,10 @@ impl SwarmCase {
     }
 }
 
-/// Removes a handler, and every transition to the handler.
+/// Removes a handler, every transition to the handler, and its shifts.
 fn remove_handler(workload: &mut WorkloadSpec, index: usize) {
     let name = workload.handler.remove(index).name;
+    workload.shift.retain(|shift| shift.handler.as_ref() != Some(&name));
     for handler in &mut workload.handler {
         handler.next.retain(|next| next.to != name);
         handler.also.retain(|next| next.to != name);

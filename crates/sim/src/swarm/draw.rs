@@ -9,16 +9,20 @@ use crate::machine::{profile, profiles};
 use crate::options::{InjectedFault, SimOptions};
 use crate::random::{RandomStream, StreamPurpose};
 use crate::workload::{
-    Accept, ClassSpec, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, PollSpec, SourceKind, SourceQueue,
-    SourceSpec, TouchSpec, WorkloadSpec,
+    Accept, ClassSpec, HandlerSpec, NextSpec, ObjectLife, ObjectSpec, PollSpec, ShiftSpec, SourceKind,
+    SourceQueue, SourceSpec, TouchSpec, WorkloadSpec,
 };
 
-/// Maximum number of cores of a case: enough for three nodes, few enough to be fast.
+/// Maximum number of cores of most cases: enough for three nodes, few enough to be fast.
 const CORES_MAX: u64 = 12;
+/// Cases of 1,000 that have more cores, up to all of the machine.
+const WIDE_PERMILLE: u32 = 80;
 /// Number of classes of handlers in a case. The case may use only some.
 const CLASSES: u64 = 3;
 /// Maximum virtual time of a case, in nanoseconds. The minimum is a quarter.
 const RUN_NS: u64 = 16_000_000;
+/// Cases of 1,000 that run for four times as long.
+const LONG_PERMILLE: u32 = 80;
 /// Time after the end in which every request must be answered despite faults. A later request is
 /// stuck.
 const DRAIN_NS: u64 = 1_000_000_000_000;
@@ -30,9 +34,20 @@ pub(super) fn case(seed: u64) -> SwarmCase {
     let draw = &mut stream;
     let names: Vec<&'static str> = profiles().collect();
     let machine = *pick(draw, &names);
-    let cores = cores(draw, machine);
-    let workload = workload(draw);
-    SwarmCase { seed, machine, cores, workload, options: options(draw, seed) }
+    let mut cores = cores(draw, machine);
+    let mut workload = workload(draw);
+    let mut options = options(draw, seed);
+    // The later kinds of parts have a stream of their own, so that they change no other part.
+    let more = &mut RandomStream::new(seed, StreamPurpose::Swarm, 1);
+    if more.chance(WIDE_PERMILLE) {
+        cores = spread(more, machine, u64::MAX);
+    }
+    if more.chance(LONG_PERMILLE) {
+        options.run_ns = options.run_ns.map(|run_ns| 4 * run_ns);
+    }
+    also(more, &mut workload);
+    workload.shift = (0..more.below(6).saturating_sub(2)).map(|_| shift(more, &workload)).collect();
+    SwarmCase { seed, machine, cores, workload, options }
 }
 
 fn pick<'a, T>(draw: &mut RandomStream, items: &'a [T]) -> &'a T {
@@ -47,8 +62,13 @@ fn log_between(draw: &mut RandomStream, low: u64, high: u64) -> u64 {
 }
 
 fn cores(draw: &mut RandomStream, machine: &str) -> Vec<CoreIndex> {
+    spread(draw, machine, CORES_MAX)
+}
+
+/// At most this number of a machine's cores.
+fn spread(draw: &mut RandomStream, machine: &str, most: u64) -> Vec<CoreIndex> {
     let all = profile(machine).expect("a shipped machine").cores() as u64;
-    let count = 1 + draw.below(CORES_MAX.min(all));
+    let count = 1 + draw.below(most.min(all));
     // A stride over the cores, so that several nodes take part.
     let stride = (all / count).max(1);
     let first = draw.below(stride);
@@ -199,6 +219,36 @@ fn ways_on(draw: &mut RandomStream, index: u64, count: u64) -> Vec<NextSpec> {
         ways.push(way(draw.below(index + 1), 1, 0));
     }
     ways
+}
+
+/// Some handlers also post to the last handler, which posts nothing. So an event never becomes more
+/// and more events, although handlers may lead back.
+fn also(draw: &mut RandomStream, workload: &mut WorkloadSpec) {
+    let names: Vec<String> = workload.handler.iter().map(|handler| handler.name.clone()).collect();
+    let Some(last) = workload.handler.iter().position(|handler| handler.reply) else { return };
+    for handler in &mut workload.handler[..last] {
+        for _ in 0..draw.below(10).saturating_sub(7) {
+            let after_us = if draw.chance(200) { draw.below(200) } else { 0 };
+            handler.also.push(NextSpec { to: names[last].clone(), weight: 1, after_us });
+        }
+    }
+}
+
+/// A change of the cycles of one or all handlers to a quarter up to four times, or of the rate. The
+/// rate only falls and returns, because audits of long queues are slow.
+fn shift(draw: &mut RandomStream, workload: &WorkloadSpec) -> ShiftSpec {
+    let at_ms = draw.below(RUN_NS / 1_000_000);
+    let percent = Some(log_between(draw, 25, 400) as u32);
+    let rate_percent = percent.map(|percent| percent.min(100));
+    let none = ShiftSpec { at_ms, handler: None, cycles_percent: None, rate_percent: None };
+    match draw.below(4) {
+        0 => ShiftSpec { rate_percent, ..none },
+        1 => ShiftSpec { cycles_percent: percent, ..none },
+        _ => {
+            let handler = Some(pick(draw, &workload.handler).name.clone());
+            ShiftSpec { handler, cycles_percent: percent, ..none }
+        }
+    }
 }
 
 fn touch(draw: &mut RandomStream, object: &ObjectSpec) -> TouchSpec {
