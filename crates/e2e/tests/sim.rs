@@ -217,8 +217,16 @@ fn wrong_input_is_reported_with_place() {
         (&["sim", "run", endless], 2, "run_ms is missing, and the source of"),
         (&["sim", "run", "/nonexistent.toml"], 3, "workload /nonexistent.toml: cannot read it"),
         // Regression: the report of the whole run was lost after the run.
-        (&["sim", "run", "web", "--time", "1ms", "--timeline", nowhere], 3, "--timeline: cannot write /nonexi"),
-        (&["sim", "run", "web", "--time", "1ms", "--trace", nowhere], 3, "--trace: cannot write /nonexistent"),
+        (
+            &["sim", "run", "web", "--time", "1ms", "--timeline", nowhere],
+            3,
+            "--timeline: cannot write /nonexi",
+        ),
+        (
+            &["sim", "run", "web", "--time", "1ms", "--trace", nowhere],
+            3,
+            "--trace: cannot write /nonexistent",
+        ),
         (&["sim", "show", "day.ndjson", "--timeline", nowhere], 3, "--timeline: cannot write /nonexistent"),
         (&["sim", "run", "web", "--policy", "best"], 2, "there is no policy `best`"),
         (&["sim", "run", "web", "--policy", "placed:/nonexistent.toml"], 3, "--policy /nonexistent.toml"),

@@ -127,9 +127,7 @@ impl Script {
     ) -> Result<CompiledProgram, SimError> {
         match self {
             Self::Roots => CompiledProgram::from_toml(&roots_text(machine, size, pieces)),
-            Self::Mixed => {
-                CompiledProgram::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0)
-            }
+            Self::Mixed => CompiledProgram::from_recording(self.name(), &chains(mixed(size), pieces.pace), 0),
             Self::Keyed => CompiledProgram::from_recording(self.name(), &stream(keyed(size)), 0),
         }
     }

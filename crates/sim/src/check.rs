@@ -7,9 +7,10 @@
 //!
 //! The names are those of the runtime's list of invariants: I1 exclusion, I3 order within a color,
 //! I4 causality, I5 conservation, I6 no lost wake-up, I10 no steal of a running color, I11 no long
-//! wait beside a sleeping core (`check/idle_waits.rs`), I13 a sleeping core does not run. I4
-//! follows from the other checks, because each event is posted after its cause. Tested below on
-//! invented notes, and by every run of the swarm.
+//! wait beside a sleeping core (`check/idle_waits.rs`), I13 a sleeping core does not run. "busy" is
+//! a rule of the simulator alone: no core runs events for longer than the counted time. I4 follows
+//! from the other checks, because each event is posted after its cause. Tested below on invented
+//! notes, and by every run of the swarm.
 
 mod idle_waits;
 
@@ -27,7 +28,7 @@ use idle_waits::IdleWaits;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: "I1" to "I20".
+    /// The invariant: "I1" to "I20", or "busy".
     pub invariant: &'static str,
     /// Virtual time of the violation.
     pub at_ns: u64,
@@ -103,6 +104,11 @@ impl InvariantChecker {
         if results.stuck > 0 {
             let what = format!("{} events or requests never come to run, and all cores sleep", results.stuck);
             self.broken("I6", what);
+        }
+        let counted_ns = results.counted_ns;
+        if let Some(core) = results.cores.iter().position(|core| core.busy_ns > counted_ns) {
+            let busy_ns = results.cores[core].busy_ns;
+            self.broken("busy", format!("core {core} was busy for {busy_ns} ns of {counted_ns} ns"));
         }
         if let Some(problem) = &results.audit {
             self.broken(problem.0, problem.1.clone());
@@ -289,5 +295,9 @@ mod tests {
         let mut stuck = results();
         stuck.stuck = 1;
         assert_eq!(InvariantChecker::default().verdict(&stuck).unwrap().invariant, "I6");
+        let mut busy = results();
+        busy.counted_ns = 10;
+        busy.cores = vec![crate::CoreCounts { busy_ns: 11, ..Default::default() }];
+        assert_eq!(InvariantChecker::default().verdict(&busy).unwrap().invariant, "busy");
     }
 }

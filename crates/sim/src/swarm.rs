@@ -140,7 +140,8 @@ impl SwarmCase {
         for index in (0..self.workload.handler.len()).rev() {
             with(&|case| remove_handler(&mut case.workload, index));
         }
-        for index in (0..self.workload.handler.len()).filter(|&at| !self.workload.handler[at].also.is_empty()) {
+        for index in (0..self.workload.handler.len()).filter(|&at| !self.workload.handler[at].also.is_empty())
+        {
             with(&|case| case.workload.handler[index].also.clear());
         }
         for index in 0..self.workload.object.len() {

@@ -45,7 +45,9 @@ impl SimUsage {
     /// The exit code: an error of the command line, or a missing resource.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::File { action: "read", .. } | Self::Unwritable { .. } | Self::Calibrate(_) => Exit::CannotStart,
+            Self::File { action: "read", .. } | Self::Unwritable { .. } | Self::Calibrate(_) => {
+                Exit::CannotStart
+            }
             Self::Topology(vermeil_topology::TopologyError::Sysfs { .. }) => Exit::CannotStart,
             Self::Parity(vermeil_parity::ParityError::Runtime(_)) => Exit::CannotStart,
             Self::File { .. } => Exit::Failed,

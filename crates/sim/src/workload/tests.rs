@@ -214,7 +214,8 @@ fn handlers_beyond_their_numbers_are_refused() {
         let words = format!("repeat = {times} of handler \"a\": allowed are 1 to 65535");
         assert!(message(times).contains(&words), "{}", message(times));
     }
-    let two = |times| repeat(times).replace("[[source]]", "[[handler]]\nname = \"b\"\ncycles = 1\n[[source]]");
+    let two =
+        |times| repeat(times).replace("[[source]]", "[[handler]]\nname = \"b\"\ncycles = 1\n[[source]]");
     let said = CompiledProgram::from_toml(&two(65_535)).unwrap_err().to_string();
     assert!(said.contains("has 65536 handlers; at most 65535"), "{said}");
     let most = CompiledProgram::from_toml(&two(65_534)).expect("as many as possible");
