@@ -60,7 +60,7 @@ pub struct HandlerCounts {
     pub cold_ns: u64,
 }
 
-/// The load of the counted part: what came, and what waited before and after.
+/// The load of the counted part: requests that came, and events that waited before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadCounts {
     /// Requests of sources that do not wait for answers: open sources and bursts.
