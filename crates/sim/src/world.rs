@@ -96,6 +96,14 @@ struct SimTime {
     counts_from_ns: u64,
 }
 
+impl SimTime {
+    /// The start of a run of this length; 0 for no end.
+    fn new(cores: usize, run_ns: u64) -> Self {
+        let end_ns = if run_ns == 0 { u64::MAX } else { run_ns };
+        Self { clock: EventClock::new(cores), now_ns: 0, end_ns, steps: 0, counts_from_ns: 0 }
+    }
+}
+
 /// The state of the cores that other cores see. Stored apart from the cores because every search
 /// reads the hint of every victim.
 struct SimShown {
@@ -230,16 +238,9 @@ impl<W: Watch> World<W> {
             memory.allocate(handler.code_bytes.max(1), (index % machine.nodes) as u16, u32::MAX)
         });
         let code = code.collect();
-        let run_ns = options.run_ns.unwrap_or(program.run_ns);
         let cores = machine.cores();
         let mut world = Self {
-            time: SimTime {
-                clock: EventClock::new(cores),
-                now_ns: 0,
-                end_ns: if run_ns == 0 { u64::MAX } else { run_ns },
-                steps: 0,
-                counts_from_ns: 0,
-            },
+            time: SimTime::new(cores, options.run_ns.unwrap_or(program.run_ns)),
             cores: machine.layout().indices().map(core).collect(),
             shown: SimShown::new(cores),
             thieves: SimThieves {

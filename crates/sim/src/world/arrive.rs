@@ -129,8 +129,8 @@ impl<W: Watch> World<W> {
         self.send_at(now_ns + gap_ns, index);
     }
 
-    /// The whole nanoseconds of a gap between requests of a source. The rest lengthens the next gap,
-    /// because gaps without it would be too short on average.
+    /// The whole nanoseconds of a gap between requests of a source. The rest lengthens the next
+    /// gap, because gaps without the rest would be too short on average.
     fn whole_ns(&mut self, source: usize, gap_ps: u64) -> u64 {
         let rest_ps = &mut self.arrivals.rest_ps[source];
         let gap_ps = gap_ps + *rest_ps;

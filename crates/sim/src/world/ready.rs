@@ -170,8 +170,8 @@ impl<W: Watch> World<W> {
         self.tell_someone(color, target, by, at_ns);
     }
 
-    /// The sleeping core that the ideal schedule wakes: a core without a busy hardware thread beside
-    /// it, then the fastest.
+    /// The sleeping core that the ideal schedule wakes: a core without a busy hardware thread
+    /// beside, then the fastest.
     fn best_idle(&self) -> Option<CoreIndex> {
         let there = self.shown.asleep.iter().filter(|core| self.cores[core.0 as usize].is_there());
         there.min_by_key(|&CoreIndex(core)| {

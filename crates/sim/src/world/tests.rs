@@ -454,8 +454,8 @@ fn backlog_of_warm_up_adds_no_rate() {
     assert!(results.backlog_percent() < Some(-30.0), "{:?}", results.backlog_percent());
 }
 
-/// Regression: the ideal schedule filled both hardware threads of a core beside idle cores, and slow
-/// cores before fast ones, so real policies were better.
+/// Regression: the ideal schedule filled both hardware threads of a core beside idle cores, and
+/// slow cores before fast cores, so real policies were better.
 #[test]
 fn ideal_uses_idle_and_fast_cores_first() {
     let text = crate::machine::profile_text("xeon5100-2x2").unwrap();
@@ -488,8 +488,8 @@ fn ideal_uses_idle_and_fast_cores_first() {
     assert_eq!(ran_on(&machine("node:1 l2:1(size=4MiB) core:3 pu:1", slow)), [0, 1, 1]);
 }
 
-/// Regression: colors that a busy core gave to sleeping cores counted as moves by placement, although
-/// no handler was placed.
+/// Regression: colors that a busy core gave to sleeping cores counted as moves by placement,
+/// although no handler was placed.
 #[test]
 fn hand_overs_are_not_placements() {
     let machine = profile("xeon5100-2x2").unwrap();
