@@ -2,8 +2,8 @@
 //!
 //! skynet, spawn, ping-pong, channel, pin and unbalanced run in this form on all variants. The
 //! keyed stream and the mixed jobs here are the peers' forms; Vermeil's forms are in
-//! `vermeil-programs`, and both forms share every kernel. All channels are `async-channel`'s. Each program returns its
-//! checksum.
+//! `vermeil-programs`, and both forms share every kernel. All channels are `async-channel`'s. Each
+//! program returns its checksum.
 
 use std::future::Future;
 use std::pin::Pin;
