@@ -193,7 +193,7 @@ fn read(text: &ConfigText, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Docum
         for run in parts.hosts {
             reader.base = start + run.start;
             // `split` begins each run with a host, and a run has no other tables.
-            parsed(&text[run], &mut reader, |node, reader| hosts_of(node, reader, take));
+            parsed(&run.text, &mut reader, |node, reader| hosts_of(node, reader, take));
         }
         if let (None, Some(document)) = (file, &mut document) {
             document.host.drain(..).for_each(&mut *take);

@@ -20,7 +20,15 @@ pub(super) struct DocumentParts<'t> {
     /// The document with the hosts blanked out, so byte positions stay the same.
     pub(super) rest: Cow<'t, str>,
     /// Runs of `[[host]]` tables, with the tables below them.
-    pub(super) hosts: Vec<Range<usize>>,
+    pub(super) hosts: Vec<HostRun<'t>>,
+}
+
+/// A run of hosts, parsed on its own.
+pub(super) struct HostRun<'t> {
+    /// The start of the run in the document, in bytes.
+    pub(super) start: usize,
+    /// The hosts, with other tables between them blanked out.
+    pub(super) text: Cow<'t, str>,
 }
 
 /// The position of the lexer in a line.
@@ -42,43 +50,62 @@ enum TableHeader {
 
 /// Cuts `text`.
 pub(super) fn split(text: &str) -> DocumentParts<'_> {
-    let mut hosts: Vec<Range<usize>> = Vec::new();
+    // The pieces of each run. A run has several pieces if other tables stand between its hosts and
+    // tables below the last host.
+    let mut runs: Vec<Vec<Range<usize>>> = Vec::new();
     let mut in_hosts = false;
     let mut hosts_in_run = 0;
     for (at, header) in headers(text) {
         match header {
             TableHeader::Host if in_hosts && hosts_in_run < HOSTS_AT_ONCE => hosts_in_run += 1,
             TableHeader::Host => {
-                end_run(&mut hosts, in_hosts, at);
-                hosts.push(at..text.len());
+                end_run(&mut runs, in_hosts, at);
+                runs.push(vec![at..text.len()]);
                 (in_hosts, hosts_in_run) = (true, 1);
             }
-            TableHeader::BelowHost => {}
+            TableHeader::BelowHost => {
+                if let Some(run) = runs.last_mut().filter(|_| !in_hosts) {
+                    run.push(at..text.len());
+                    in_hosts = true;
+                }
+            }
             TableHeader::Other => {
-                end_run(&mut hosts, in_hosts, at);
+                end_run(&mut runs, in_hosts, at);
                 in_hosts = false;
             }
         }
     }
-    DocumentParts { rest: blanked(text, &hosts), hosts }
+    let pieces: Vec<_> = runs.iter().flatten().cloned().collect();
+    let rest = blanked(text, 0..text.len(), &pieces);
+    DocumentParts { rest, hosts: runs.iter().map(|pieces| host_run(text, pieces)).collect() }
 }
 
-fn end_run(hosts: &mut [Range<usize>], in_hosts: bool, at: usize) {
-    if in_hosts && let Some(run) = hosts.last_mut() {
-        run.end = at;
+fn end_run(runs: &mut [Vec<Range<usize>>], in_hosts: bool, at: usize) {
+    if in_hosts && let Some(piece) = runs.last_mut().and_then(|run| run.last_mut()) {
+        piece.end = at;
     }
 }
 
-fn blanked<'t>(text: &'t str, ranges: &[Range<usize>]) -> Cow<'t, str> {
+/// The run of the pieces of `text`. A run has at least one piece.
+fn host_run<'t>(text: &'t str, pieces: &[Range<usize>]) -> HostRun<'t> {
+    let (start, end) = (pieces[0].start, pieces[pieces.len() - 1].end);
+    let gaps: Vec<_> = pieces.windows(2).map(|pair| pair[0].end..pair[1].start).collect();
+    HostRun { start, text: blanked(text, start..end, &gaps) }
+}
+
+/// The part `within` of `text`, with `ranges` of the text blanked out.
+fn blanked<'t>(text: &'t str, within: Range<usize>, ranges: &[Range<usize>]) -> Cow<'t, str> {
     if ranges.is_empty() {
-        return Cow::Borrowed(text);
+        return Cow::Borrowed(&text[within]);
     }
-    let mut rest = String::with_capacity(text.len());
+    let mut rest = String::with_capacity(within.len());
+    let mut at = within.start;
     for range in ranges {
-        rest.push_str(&text[rest.len()..range.start]);
+        rest.push_str(&text[at..range.start]);
         rest.extend(std::iter::repeat_n(' ', range.len()));
+        at = range.end;
     }
-    rest.push_str(&text[rest.len()..]);
+    rest.push_str(&text[at..within.end]);
     Cow::Owned(rest)
 }
 
@@ -128,11 +155,11 @@ fn header(text: &str, tokens: &mut std::iter::Peekable<impl Iterator<Item = Toke
 mod tests {
     use super::*;
 
-    fn parts(text: &str) -> (String, Vec<&str>) {
+    fn parts(text: &str) -> (String, Vec<String>) {
         let DocumentParts { rest, hosts } = split(text);
         assert_eq!(rest.len(), text.len());
         let words = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-        (words, hosts.into_iter().map(|range| &text[range]).collect())
+        (words, hosts.into_iter().map(|run| run.text.into_owned()).collect())
     }
 
     #[test]
@@ -141,6 +168,17 @@ mod tests {
         let (rest, hosts) = parts(text);
         assert_eq!(rest, "io = 'auto' [limits] y=2");
         assert_eq!(hosts, ["[[host]]\nroot='a'\n[[host.route]]\nx=1\n", "[[ host ]] # last\nroot='b'\n"]);
+    }
+
+    #[test]
+    fn table_of_a_host_behind_another_table_joins_its_host() {
+        let text = "[[host]]\nroot='a'\n[tls]\ny=2\n[[host.route]]\nx=1\n[[host]]\nroot='b'\n[limits]\n[host.php]\n";
+        let DocumentParts { rest, hosts } = split(text);
+        assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["[tls]", "y=2", "[limits]"]);
+        let gaps = [" ".repeat("[tls]\ny=2\n".len()), " ".repeat("[limits]\n".len())];
+        let run = &hosts[0];
+        let expected = text.replace("[tls]\ny=2\n", &gaps[0]).replace("[limits]\n", &gaps[1]);
+        assert_eq!((hosts.len(), run.start, &*run.text), (1, 0, &*expected));
     }
 
     #[test]
@@ -153,7 +191,7 @@ mod tests {
             "host = [{ root = 'a' }]\n",
             "[hosts]\nunknown = 'refuse'\n[[hosts]]\n[host-x]\n",
         ] {
-            assert_eq!(parts(text).1, Vec::<&str>::new(), "{text}");
+            assert_eq!(parts(text).1, Vec::<String>::new(), "{text}");
         }
     }
 
