@@ -29,8 +29,8 @@ const REALM: &str = "Restricted";
 /// Makes guards, and reads each file of users once.
 #[derive(Default)]
 pub(super) struct Guards {
-    /// `None` for a file whose problem was reported already.
-    users: HashMap<PathBuf, Option<Arc<UserFile>>>,
+    /// No users for a file whose problem was reported already.
+    users: HashMap<PathBuf, Arc<UserFile>>,
 }
 
 impl Guards {
@@ -123,7 +123,7 @@ impl Guards {
         }
         let users = match &table.users {
             _ if is_off => return None,
-            Some(users) => self.users(users, &format!("{at}.users"), folder, problems)?,
+            Some(users) => self.users(users, &format!("{at}.users"), folder, problems),
             None => inherited?.users.clone(),
         };
         let name = match &table.realm {
@@ -133,19 +133,23 @@ impl Guards {
         Some(Realm { name: name.into(), users })
     }
 
+    /// The users of a file. A file with a problem has none, so routes still see that the host asks
+    /// for a password; the problem refuses the configuration.
     fn users(
         &mut self,
         path: &At<PathBuf>,
         key: &str,
         folder: &Path,
         problems: &mut Problems,
-    ) -> Option<Arc<UserFile>> {
+    ) -> Arc<UserFile> {
         match self.users.entry(folder.join(&path.value)) {
             Entry::Occupied(read) => read.get().clone(),
             Entry::Vacant(entry) => {
-                let read = UserFile::read(entry.key()).map(Arc::new);
-                let read = read.map_err(|error| problems.push(&path.at, key, UsersError::to_string(&error)));
-                entry.insert(read.ok()).clone()
+                let read = UserFile::read(entry.key()).unwrap_or_else(|error| {
+                    problems.push(&path.at, key, UsersError::to_string(&error));
+                    UserFile::default()
+                });
+                entry.insert(Arc::new(read)).clone()
             }
         }
     }

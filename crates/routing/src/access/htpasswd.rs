@@ -33,7 +33,7 @@ const ARGON2_PASSES_MAX: u32 = 10;
 const SHA_ROUNDS: u32 = 5000;
 
 /// The users of a file, in the order of their names.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct UserFile(Box<[StoredUser]>);
 
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -76,3 +76,11 @@ fn wrong_access_is_refused() {
         assert_eq!(problems(text), [problem], "{text}");
     }
 }
+
+#[test]
+fn unreadable_users_of_a_host_are_the_only_problem() {
+    let text = "[[host]]\naccess.users = \"/\"\n[[host.route]]\nprefix = \"/a\"\naction = \"files\"\n\
+                access.users = \"off\"\n[[host.route]]\nprefix = \"/b\"\naction = \"files\"\naccess.realm = \"B\"\n";
+    let problem = "v.toml:2:16: host.access.users: / is no file; name a file that htpasswd makes";
+    assert_eq!(problems(text), [problem]);
+}
