@@ -54,7 +54,7 @@ use places::KeyPlaces;
 use problems::Problem;
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
 use sources::SourceText;
-use std::{borrow::Cow, fs, path::Path};
+use std::{borrow::Cow, fs, io, path::Path};
 use toml::de::{DeTable, DeValue};
 use vermeil_routing::paths;
 use vermeil_settings::rights;
@@ -79,9 +79,10 @@ pub fn load(path: &Path, around: &Surroundings) -> Result<ServeOptions, ConfigEr
 /// The file cannot be read, or is not UTF-8: the place of the first wrong byte.
 pub fn text_of(path: &Path) -> Result<ConfigText, ConfigError> {
     let bytes = fs::read(path).map_err(rights::explain).map_err(|source| {
-        // The user named no file, so the error says how to name a file.
+        let is_missing = source.kind() == io::ErrorKind::NotFound;
+        // The user may have named no file, so the error says how to name a file.
         let is_default = path == Path::new(FILE_NAME);
-        let cure = if is_default { "; name another with --config FILE" } else { "" };
+        let cure = if is_missing || is_default { "; name another with --config FILE" } else { "" };
         ConfigError::whole(path, format!("cannot read the configuration: {source}{cure}"))
     })?;
     let main = String::from_utf8(bytes).map_err(|error| {
@@ -160,9 +161,14 @@ fn resolved(
     let file = paths::absolute(path);
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut hosts = resolve::HostsMade::new(folder);
-    let (document, mut problems) = read(text, &mut |host| hosts.add(host));
+    let ReadText { document, mut problems, is_misplaced } = read(text, &mut |host| hosts.add(host));
+    let read = problems.len();
     let skips = document.as_ref().is_some_and(|document| document.skip_unfit_includes);
     let resolved = document.map(|document| resolve::resolve(document, hosts, text, around, &mut problems));
+    if is_misplaced {
+        // The table of a misplaced key lacks the key, so contradictions there may be false.
+        problems.truncate(read);
+    }
     if let Some(Some((options, keys))) = &resolved
         && skips
         && problems.is_empty()
@@ -175,9 +181,17 @@ fn resolved(
     }
 }
 
+/// The result of reading a text.
+struct ReadText {
+    document: Option<Document>,
+    problems: Vec<Problem>,
+    /// Whether a key stands in the wrong table.
+    is_misplaced: bool,
+}
+
 /// Reads the whole text, and passes each host to `take`.
-fn read(text: &ConfigText, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Document>, Vec<Problem>) {
-    let mut reader = ConfigReader::default();
+fn read(text: &ConfigText, take: &mut dyn FnMut(At<HostTable>)) -> ReadText {
+    let mut reader = ConfigReader::new(described_tables);
     let mut document = None;
     for SourceText { file, text, start } in text.sources() {
         let parts = split::split(text);
@@ -199,7 +213,7 @@ fn read(text: &ConfigText, take: &mut dyn FnMut(At<HostTable>)) -> (Option<Docum
             document.host.drain(..).for_each(&mut *take);
         }
     }
-    (document, reader.problems)
+    ReadText { document, problems: reader.problems, is_misplaced: reader.is_misplaced }
 }
 
 /// Passes each host of a parsed text to `take`.

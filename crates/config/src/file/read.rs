@@ -5,10 +5,10 @@
 
 use super::{
     describe::{TableDoc, ValueKind},
-    problems::{Problem, suggestion},
+    problems::{Problem, home, nearest, suggestion},
     values::{FileMode, Listen, Size, Span},
 };
-use std::{fmt::Display, ops::Range, path::PathBuf, str::FromStr};
+use std::{cell::LazyCell, fmt::Display, ops::Range, path::PathBuf, str::FromStr};
 use toml::{Spanned, de::DeValue};
 use vermeil_settings::ControlTarget;
 use vermeil_topology::{CoreSelection, InstanceSelection};
@@ -54,11 +54,20 @@ pub(super) struct ConfigReader {
     /// The start of the text in the file, in bytes.
     pub(super) base: usize,
     pub(super) problems: Vec<Problem>,
+    /// All tables, for hints about keys in the wrong table.
+    tables: LazyCell<Vec<TableDoc>>,
+    /// Whether a key stood in the wrong table, so its own table lacks the key.
+    pub(super) is_misplaced: bool,
     /// The path of keys to the current value.
     path: Vec<&'static str>,
 }
 
 impl ConfigReader {
+    /// A reader whose hints know the `tables` of the file.
+    pub(super) fn new(tables: fn() -> Vec<TableDoc>) -> Self {
+        Self { tables: LazyCell::new(tables), ..Self::default() }
+    }
+
     /// Reads on below `key`.
     pub(super) fn within<R>(&mut self, key: &'static str, read: impl FnOnce(&mut Self) -> R) -> R {
         self.path.push(key);
@@ -82,7 +91,14 @@ impl ConfigReader {
         let at = self.base + at.start..self.base + at.end;
         let what = match RENAMED.iter().find(|(old, _, _)| *old == path) {
             Some((_, new, table)) => format!("this key has moved: write `{new}` in [{table}]"),
-            None => format!("there is no such key; {}", suggestion(key, known)),
+            None => {
+                let home = if nearest(key, known).is_none() { home(key, &self.tables) } else { None };
+                self.is_misplaced |= home.is_some();
+                match home {
+                    Some(home) => format!("there is no such key here; {home}"),
+                    None => format!("there is no such key; {}", suggestion(key, known)),
+                }
+            }
         };
         self.problems.push(Problem { at, key: path, what });
     }
