@@ -101,7 +101,7 @@ table! {
         /// Where to listen. Without a listener: 127.0.0.1, port 8080.
         listener: Vec<ListenerTable> = Vec::new(),
         /// The proxies in front of the server that are believed.
-        proxies: ProxiesTable = ProxiesTable::unwritten().expect("every key has a default"),
+        proxies: Option<At<ProxiesTable>> = None,
         /// HTTPS: the versions and bounds for all hosts and listeners.
         tls: TlsTable = TlsTable::unwritten().expect("every key has a default"),
         /// Bounds on requests and clients.

@@ -6,6 +6,7 @@ use super::{
     keys::{ForwardedWord, ListenerTable, ProxiesTable},
     networks::networks,
     problems::Problems,
+    read::At,
 };
 use vermeil_address::ListenAddr;
 use vermeil_http::forwarded::ForwardedBy;
@@ -13,23 +14,29 @@ use vermeil_routing::hosts::TrustedProxies;
 
 /// The believed proxies; `announced` are the listeners with the PROXY protocol.
 pub(super) fn trusted(
-    table: &ProxiesTable,
+    table: Option<&At<ProxiesTable>>,
     listeners: &[ListenerTable],
     announced: Vec<ListenAddr>,
     problems: &mut Problems,
 ) -> TrustedProxies {
-    let from = networks(table.from.as_ref(), "proxies.from", "so no proxy would be believed", problems);
-    if table.from.is_none() {
+    let written = table.and_then(|table| table.value.from.as_ref());
+    let from = networks(written, "proxies.from", "so no proxy would be believed", problems);
+    if written.is_none() {
         let cure = "name the proxies with from in [proxies], such as from = [\"10.0.0.0/8\"]";
         for listener in listeners.iter().filter(|listener| listener.proxy_protocol.value) {
             let what = format!("no proxy is believed, so each connection would be closed; {cure}");
             problems.push(&listener.proxy_protocol.at, "listener.proxy_protocol", what);
         }
-        if !table.fields.at.is_empty() {
-            problems.push(&table.fields.at, "proxies.fields", format!("no proxy is believed; {cure}"));
+        if let Some(At { value: ProxiesTable { fields, .. }, at }) = table {
+            let (at, key) = match fields.at.is_empty() {
+                true => (at, "proxies"),
+                false => (&fields.at, "proxies.fields"),
+            };
+            problems.push(at, key, format!("no proxy is believed; {cure}"));
         }
     }
-    let fields = match table.fields.value {
+    let fields = table.map_or(ForwardedWord::XForwarded, |table| table.value.fields.value);
+    let fields = match fields {
         ForwardedWord::XForwarded => Some(ForwardedBy::XForwarded),
         ForwardedWord::Forwarded => Some(ForwardedBy::Forwarded),
         ForwardedWord::None => None,

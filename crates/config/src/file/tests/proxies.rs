@@ -25,6 +25,7 @@ fn wrong_proxies_are_refused() {
             "[proxies]\nfields = \"forwarded\"\n[[host]]\n",
             format!("v.toml:2:10: proxies.fields: no proxy is believed; {CURE}"),
         ),
+        ("[proxies]\n[[host]]\n", format!("v.toml:1:1: proxies: no proxy is believed; {CURE}")),
         (
             "[[listener]]\naddress = \"8080\"\nproxy_protocol = true\n[[host]]\n",
             format!(
