@@ -392,7 +392,7 @@ impl ServingServer {
         notices.say_rest();
         let totals = running.server().totals();
         if let ServerEnded::Cut(connections) = ended {
-            log_line(format_args!("cut {connections} connections that were not finished"));
+            log_line(format_args!("cut connections that were not finished: {connections}"));
         }
         log_line(format_args!("{}", running.server().balancing.summary()));
         log_line(format_args!(

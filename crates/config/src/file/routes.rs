@@ -95,7 +95,7 @@ pub(super) fn action(table: &RouteTable, at: &Range<usize>, problems: &mut Probl
         ActionWord::Metrics => Action::Metrics,
         ActionWord::Ready => Action::Ready,
         ActionWord::Redirect => {
-            let status = code(table, at, 301, "301, 302, 303, 307, 308", problems)?;
+            let status = code(table, at, 301, "one of 301, 302, 303, 307, 308", problems)?;
             Action::Redirect { to: target(table, at, "a redirect", problems)?, status }
         }
         ActionWord::Rewrite => {
@@ -106,9 +106,11 @@ pub(super) fn action(table: &RouteTable, at: &Range<usize>, problems: &mut Probl
             }
             Action::Rewrite { to }
         }
-        ActionWord::Deny => Action::Deny(code(table, at, 403, "the errors", problems)?),
+        ActionWord::Deny => {
+            Action::Deny(code(table, at, 403, "the code of an error, such as 404", problems)?)
+        }
         ActionWord::Answer => {
-            let status = code(table, at, 200, "200, 204 and the errors", problems)?;
+            let status = code(table, at, 200, "200, 204 or the code of an error, such as 404", problems)?;
             let content_type = table.content_type.as_ref();
             if let Some(At { value, at }) = content_type
                 && let Err(why) = check_value(value)
@@ -170,7 +172,7 @@ fn code(
         }
         Some(status) => Some(*status),
         None => {
-            problems.push(at, "host.route.code", format!("{code} is not one of {allowed}"));
+            problems.push(at, "host.route.code", format!("{code} is not possible here; write {allowed}"));
             None
         }
     }
@@ -191,7 +193,9 @@ fn target(
     let pattern = table.pattern.as_ref().and_then(|pattern| pattern.value.parse::<TextPattern>().ok());
     let groups = pattern.map_or(0, |pattern| pattern.groups() - 1);
     if template.groups() > groups {
-        let what = format!("\"{}\": the route's pattern has {groups} groups", to.value);
+        let group = template.groups();
+        let what =
+            format!("\"{}\": the pattern of the route has no group {group}; its groups: {groups}", to.value);
         problems.push(&to.at, "host.route.to", what);
     }
     Some(template)

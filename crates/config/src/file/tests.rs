@@ -82,6 +82,14 @@ fn single_host_has_every_default() {
 }
 
 #[test]
+fn table_of_a_host_may_stand_behind_another_table() {
+    let options = load(
+        "[[host]]\nroot = \"www\"\n[tls]\nminimum = \"1.3\"\n[[host.route]]\nprefix = \"/a\"\naction = \"files\"\n",
+    );
+    assert_eq!(options.hosts.host(options.hosts.default_host()).rules.routes.len(), 1);
+}
+
+#[test]
 fn each_key_arrives() {
     let options = load(
         r#"

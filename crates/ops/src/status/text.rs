@@ -61,7 +61,7 @@ impl Display for InstanceStatus {
         let hosts = &self.hosts;
         writeln!(
             f,
-            "hosts: {} with {} names; {} of at most {} folders open",
+            "hosts: {}, names: {}; {} of at most {} folders open",
             hosts.hosts, hosts.names, hosts.open, hosts.open_max
         )?;
         busiest(hosts, f)?;

@@ -143,11 +143,11 @@ fn codes_belong_to_their_actions() {
     refused(&[
         (
             "[[host]]\n[[host.route]]\nprefix = \"/\"\naction = \"redirect\"\nto = \"/b\"\ncode = 200\n",
-            "v.toml:6:8: host.route.code: 200 is not one of 301, 302, 303, 307, 308",
+            "v.toml:6:8: host.route.code: 200 is not possible here; write one of 301, 302, 303, 307, 308",
         ),
         (
             "[[host]]\n[[host.route]]\nprefix = \"/\"\naction = \"answer\"\nbody = \"b\"\ncode = 301\n",
-            "v.toml:6:8: host.route.code: 301 is not one of 200, 204 and the errors",
+            "v.toml:6:8: host.route.code: 301 is not possible here; write 200, 204 or the code of an error, such as 404",
         ),
         (
             "[[host]]\n[[host.route]]\nprefix = \"/\"\naction = \"answer\"\nbody = \"b\"\ncode = 204\n",

@@ -42,8 +42,14 @@ fn wrong_routes_are_refused() {
             "v.toml:4:11: host.route.clients: no network is named, so the route would be for no client; name one, or leave the \
              key out",
         ),
-        ("action = \"deny\"\ncode = 200", "v.toml:4:8: host.route.code: 200 is not one of the errors"),
-        ("action = \"deny\"\ncode = 499", "v.toml:4:8: host.route.code: 499 is not one of the errors"),
+        (
+            "action = \"deny\"\ncode = 200",
+            "v.toml:4:8: host.route.code: 200 is not possible here; write the code of an error, such as 404",
+        ),
+        (
+            "action = \"deny\"\ncode = 499",
+            "v.toml:4:8: host.route.code: 499 is not possible here; write the code of an error, such as 404",
+        ),
         (
             "action = \"deny\"\nto = \"/x\"",
             "v.toml:4:6: host.route.to: only a route with action = \"redirect\" or \"rewrite\" has this key",
@@ -94,7 +100,7 @@ fn wrong_routes_are_refused() {
         ),
         (
             "action = \"rewrite\"\nto = \"/{1}\"",
-            "v.toml:4:6: host.route.to: \"/{1}\": the route's pattern has 0 groups",
+            "v.toml:4:6: host.route.to: \"/{1}\": the pattern of the route has no group 1; its groups: 0",
         ),
         (
             "action = \"cgi\"\npath = \"/a.cgi\"",
