@@ -4,6 +4,7 @@
 //! only, and `vermeil check` reads all. The others show at their first use.
 
 use std::sync::Arc;
+use vermeil_config::PlacedKey;
 use vermeil_routing::hosts::{HostId, Hosts};
 use vermeil_tls::{CertificateError, HostTls};
 
@@ -11,8 +12,8 @@ use vermeil_tls::{CertificateError, HostTls};
 /// about 100 µs, so this takes a tenth of a second.
 const AT_START: usize = 1000;
 
-/// A host whose certificates cannot be used, and the reason.
-pub(crate) type UnusableCertificate = (HostId, String);
+/// The key of a file of HTTPS that cannot be used, and the reason.
+pub(crate) type UnusableCertificate = (PlacedKey, String);
 
 /// The reasons why certificates of the first hosts cannot be used, a line each.
 pub fn troubles_of_first(
@@ -22,7 +23,7 @@ pub fn troubles_of_first(
     of_first(hosts, check).into_iter().map(|(_, why)| why).collect()
 }
 
-/// The same, with the hosts.
+/// The same, with the keys.
 pub(crate) fn of_first(
     hosts: &Hosts,
     check: impl Fn(&HostTls) -> Result<(), CertificateError>,
@@ -43,7 +44,24 @@ fn troubles<'h>(
     check: impl Fn(&HostTls) -> Result<(), CertificateError>,
 ) -> Vec<UnusableCertificate> {
     let said = |(id, host): (HostId, &Arc<HostTls>)| {
-        check(host).err().map(|error| (id, format!("cannot serve HTTPS: {error}")))
+        let error = check(host).err()?;
+        Some((key_of(id, host, &error), format!("cannot serve HTTPS: {error}")))
     };
     hosts.filter_map(said).collect()
+}
+
+/// The key that names the file with the fault.
+fn key_of(id: HostId, host: &HostTls, error: &CertificateError) -> PlacedKey {
+    let path = error.path();
+    let mut pairs = host.certificates.iter();
+    if host.client_issuers.as_deref() == Some(path) {
+        PlacedKey::ClientIssuers(id)
+    } else if pairs.clone().any(|pair| pair.certificate == path) {
+        // A certificate without a key of its own has the key in the same file.
+        PlacedKey::Certificate(id)
+    } else if pairs.any(|pair| pair.key == path) {
+        PlacedKey::CertificateKey(id)
+    } else {
+        PlacedKey::Staple(id)
+    }
 }

@@ -55,7 +55,7 @@ pub(crate) fn refusals(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) 
     let php = php::look_for(options).err().map(|error| error.to_string());
     let reader = certificate_reader(options);
     let certificates = certificates::of_others(hosts, |host| reader.check(host));
-    let certificates = certificates.into_iter().map(|(id, why)| tell(PlacedKey::Certificate(id), why));
+    let certificates = certificates.into_iter().map(|(key, why)| tell(key, why));
     let all = roots
         .chain(sends)
         .chain(php)
@@ -93,7 +93,7 @@ fn told_conditions(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> S
     let rooms = room_troubles(options);
     let reader = certificate_reader(options);
     let certificates = certificates::of_first(&options.hosts, |host| reader.check(host));
-    let certificates = certificates.into_iter().map(|(id, why)| tell(PlacedKey::Certificate(id), why));
+    let certificates = certificates.into_iter().map(|(key, why)| tell(key, why));
     let sockets = options.listen.iter().filter_map(ListenAddr::unix).filter_map(socket_trouble);
     let user = options.user.as_ref().and_then(|user| privileges::refuse_without_rights(user).err());
     log.into_iter()
@@ -169,8 +169,8 @@ fn superuser(options: &ServeOptions) -> Option<String> {
     let mut profiles = cgi::profiles(&options.cgi, &options.hosts);
     let root = profiles.find(|profile| profile.identity.is_none())?.root;
     Some(format!(
-        "started by the superuser, as this command is, a server does not run programs of {} as themselves: name a user for them, by user \
-         in [cgi] or [host.cgi]",
+        "cannot run CGI programs of {} as the superuser; name another user with --cgi-user NAME, or user in [cgi] or \
+         [host.cgi]",
         root.display()
     ))
 }

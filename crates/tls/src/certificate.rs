@@ -105,6 +105,20 @@ pub enum CertificateError {
     },
 }
 
+impl CertificateError {
+    /// The file with the fault.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Unreadable { path, .. }
+            | Self::Exposed { path, .. }
+            | Self::Unfit { path, .. }
+            | Self::Changing { path }
+            | Self::Writable { path, .. } => path,
+            Self::Mismatch { certificate, .. } => certificate,
+        }
+    }
+}
+
 /// The means of opening files, because a server may have given up the right to read private keys.
 pub trait FileSource: Send + Sync {
     /// Opens a file for reading.
@@ -241,20 +255,23 @@ impl OpenedFile {
     }
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, CertificateError> {
-        self.refuse_exposed()?;
         let text = self.read()?;
-        PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
             let is_encrypted = text.windows(9).any(|word| word == b"ENCRYPTED");
             self.unfit(match error {
                 pem::Error::NoItemsFound if is_encrypted => {
                     "the private key is encrypted; decrypt it with openssl pkey -in FILE -out FILE".to_owned()
                 }
                 pem::Error::NoItemsFound => {
-                    "there is no private key in it; name the PEM file of the key".to_owned()
+                    "there is no private key in it; name the PEM file of the key, by key or --tls-key"
+                        .to_owned()
                 }
                 error => format!("this is no PEM file: {error}"),
             })
-        })
+        })?;
+        // Only a file with a key must be private, so a certificate without a key is told as such.
+        self.refuse_exposed()?;
+        Ok(key)
     }
 }
 
@@ -352,8 +369,8 @@ mod tests {
         refused(CertificatePair { certificate: pair.key.clone(), ..pair.clone() }, &["no certificate in it"]);
         let chain_only = one.folder().join("chain-only.pem");
         fs::copy(&pair.certificate, &chain_only).unwrap();
-        fs::set_permissions(&chain_only, fs::Permissions::from_mode(0o600)).unwrap();
-        refused(CertificatePair { key: chain_only, ..pair.clone() }, &["no private key in it"]);
+        fs::set_permissions(&chain_only, fs::Permissions::from_mode(0o644)).unwrap();
+        refused(CertificatePair { key: chain_only, ..pair.clone() }, &["no private key in it", "--tls-key"]);
         fs::set_permissions(&pair.key, fs::Permissions::from_mode(0o644)).unwrap();
         refused(pair, &["every user of this machine", "0644", "chmod o="]);
     }

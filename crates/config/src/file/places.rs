@@ -40,6 +40,9 @@ pub(super) struct HostPlaces {
     pub(super) at: usize,
     pub(super) root: Option<Range<usize>>,
     certificate: Option<Range<usize>>,
+    key: Option<Range<usize>>,
+    staple: Option<Range<usize>>,
+    client_issuers: Option<Range<usize>>,
     routes: Vec<RoutePlaces>,
 }
 
@@ -58,6 +61,12 @@ pub enum PlacedKey {
     Root(HostId),
     /// The certificates of a host.
     Certificate(HostId),
+    /// The private keys of a host.
+    CertificateKey(HostId),
+    /// The stapled answers of a host.
+    Staple(HostId),
+    /// The issuers of client certificates of a host.
+    ClientIssuers(HostId),
     /// A route of a host, by its index.
     Route(HostId, usize),
     /// The prefix of a route.
@@ -79,8 +88,15 @@ impl HostPlaces {
             to: value.to.as_ref().map(|to| to.at.clone()),
         };
         let root = host.root.as_ref().map(|root| root.at.clone());
-        let certificate = host.certificate.as_ref().map(|certificate| certificate.at.clone());
-        Self { at, root, certificate, routes: host.route.iter().map(of).collect() }
+        Self {
+            at,
+            root,
+            certificate: host.certificate.as_ref().map(|certificate| certificate.at.clone()),
+            key: host.key.as_ref().map(|key| key.at.clone()),
+            staple: host.staple.as_ref().map(|staple| staple.at.clone()),
+            client_issuers: host.client_issuers.as_ref().map(|issuers| issuers.at.clone()),
+            routes: host.route.iter().map(of).collect(),
+        }
     }
 }
 
@@ -91,14 +107,17 @@ impl ConfigPlaces {
 
     /// `what` behind the place and the name of `key`: `FILE:LINE:COLUMN: KEY: WHAT`.
     pub fn tell(&self, key: PlacedKey, what: String) -> String {
-        let route = |id: HostId, number: usize| self.keys.hosts.get(id.index())?.routes.get(number);
+        let host = |id: HostId| self.keys.hosts.get(id.index());
+        let route = |id: HostId, number: usize| host(id)?.routes.get(number);
         let (at, name) = match key {
-            PlacedKey::Root(id) => {
-                (self.keys.hosts.get(id.index()).and_then(|host| host.root.clone()), "host.root")
-            }
+            PlacedKey::Root(id) => (host(id).and_then(|host| host.root.clone()), "host.root"),
             PlacedKey::Certificate(id) => {
-                let at = self.keys.hosts.get(id.index()).and_then(|host| host.certificate.clone());
-                (at, "host.certificate")
+                (host(id).and_then(|host| host.certificate.clone()), "host.certificate")
+            }
+            PlacedKey::CertificateKey(id) => (host(id).and_then(|host| host.key.clone()), "host.key"),
+            PlacedKey::Staple(id) => (host(id).and_then(|host| host.staple.clone()), "host.staple"),
+            PlacedKey::ClientIssuers(id) => {
+                (host(id).and_then(|host| host.client_issuers.clone()), "host.client_issuers")
             }
             PlacedKey::Route(id, number) => (route(id, number).map(|route| route.at.clone()), "host.route"),
             PlacedKey::RoutePrefix(id, number) => {
