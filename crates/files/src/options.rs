@@ -280,7 +280,7 @@ impl SiteError {
 
 fn cure(source: &io::Error) -> String {
     match source.kind() {
-        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        io::ErrorKind::NotFound => "there is no such folder; make it, or name another".to_owned(),
         io::ErrorKind::NotADirectory => "it is not a folder; name the folder it is in".to_owned(),
         io::ErrorKind::PermissionDenied => {
             "no permission to read it; run as a user with that permission, or change its mode".to_owned()

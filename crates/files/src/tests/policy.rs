@@ -97,6 +97,7 @@ fn a_root_that_is_no_folder_is_refused_in_words() {
             .unwrap_err()
             .to_string()
     };
-    assert!(refused("nothing").ends_with("there is no such folder"), "{}", refused("nothing"));
+    let missing = refused("nothing");
+    assert!(missing.ends_with("there is no such folder; make it, or name another"), "{missing}");
     assert!(refused("file").ends_with("it is not a folder; name the folder it is in"), "{}", refused("file"));
 }
