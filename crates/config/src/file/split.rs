@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn table_of_a_host_behind_another_table_joins_its_host() {
-        let text = "[[host]]\nroot='a'\n[tls]\ny=2\n[[host.route]]\nx=1\n[[host]]\nroot='b'\n[limits]\n[host.php]\n";
+        let text =
+            "[[host]]\nroot='a'\n[tls]\ny=2\n[[host.route]]\nx=1\n[[host]]\nroot='b'\n[limits]\n[host.php]\n";
         let DocumentParts { rest, hosts } = split(text);
         assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["[tls]", "y=2", "[limits]"]);
         let gaps = [" ".repeat("[tls]\ny=2\n".len()), " ".repeat("[limits]\n".len())];

@@ -61,6 +61,7 @@ fn a_bad_file_does_not_start(io: Io) {
     }
     let missing = vermeil(&["check", "--config", "/nonexistent.toml"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    assert!(missing.stderr.ends_with(b"; name another with --config FILE\n"), "{missing:?}");
     let both = vermeil(&["serve", "--config", file, "--listen", "80"]).output().unwrap();
     assert_eq!(both.status.code(), Some(2), "the file and the command line are not mixed: {both:?}");
 }
@@ -101,7 +102,7 @@ fn check_prints_plan() {
         said.starts_with(&format!("{}: fine\nlisten: 127.0.0.1:0, 127.0.0.2:0\n", file.display())),
         "{said}"
     );
-    assert!(said.contains("hosts: 2 with 2 names; every other name: a.example\n"), "{said}");
+    assert!(said.contains("hosts: 2, names: 2; every other name: a.example\n"), "{said}");
     let warning = format!(
         ": host.root: b.example: cannot serve {}: there is no such folder\n",
         site.outside("gone").display()
