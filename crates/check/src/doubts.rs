@@ -6,11 +6,15 @@
 
 use crate::folders::folder_trouble;
 use percent_encoding::percent_decode;
-use std::{fs, io, iter, os::unix::fs::FileTypeExt as _, path::Path as FilePath};
+use std::{
+    fs, io, iter,
+    os::unix::fs::FileTypeExt as _,
+    path::{Path as FilePath, PathBuf},
+};
 use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_files::rest;
 use vermeil_http::gateway::ClientScheme;
-use vermeil_routing::hosts::{Action, Asked, HostId, Path, Route, Rules, TextTemplate};
+use vermeil_routing::hosts::{Action, Asked, Candidate, HostId, Path, Route, Rules, TextTemplate};
 use vermeil_settings::php::PhpSource;
 
 /// Redirects that are followed. Browsers give up after 20.
@@ -55,15 +59,7 @@ pub(crate) fn of_routes(options: &ServeOptions, id: HostId) -> Vec<(PlacedKey, S
 pub(crate) fn missing_error_pages(root: &FilePath, rules: &Rules) -> Vec<String> {
     let of_routes = rules.routes.iter().filter_map(|route| route.answers.as_ref());
     let pages = iter::once(&rules.answers).chain(of_routes).flat_map(|answers| &answers.error_pages);
-    let mut paths: Vec<&str> = pages.map(|page| &*page.path).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    let is_missing = |path: &FilePath| {
-        fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && root.is_dir()
-    };
-    let missing = paths.into_iter().map(|path| root.join(path.trim_start_matches('/')));
-    let missing = missing.filter(|path| is_missing(path));
-    let said = missing.map(|path| {
+    let said = missing_files(root, pages.map(|page| &*page.path)).map(|path| {
         format!(
             "there is no page of errors {}, so clients get a short page instead; make it, or take it out of \
              error_pages",
@@ -71,6 +67,37 @@ pub(crate) fn missing_error_pages(root: &FilePath, rules: &Rules) -> Vec<String>
         )
     });
     said.collect()
+}
+
+/// The files of `try` of a host that are missing, a line each.
+pub(crate) fn missing_candidates<'r>(root: &FilePath, rules: &'r Rules) -> Vec<String> {
+    let of_routes = rules.routes.iter().filter_map(|route| route.tries.as_ref());
+    let fixed = |candidate: &'r Candidate| match candidate {
+        // The route of another action answers for its paths, so these need no file.
+        Candidate::Fixed(path) => {
+            Some(&**path).filter(|path| rules.leaves_to_files(path.as_bytes(), Asked::PATH_ONLY))
+        }
+        Candidate::Path(_) => None,
+    };
+    let paths = iter::once(&rules.tries).chain(of_routes).flatten().filter_map(fixed);
+    let said = missing_files(root, paths).map(|path| {
+        format!(
+            "there is no {}, so paths that reach it are 404; make it, or take it out of try",
+            path.display()
+        )
+    });
+    said.collect()
+}
+
+/// The files of `paths` below `root` that are missing, each once. None in a missing folder.
+fn missing_files<'p>(root: &FilePath, paths: impl Iterator<Item = &'p str>) -> impl Iterator<Item = PathBuf> {
+    let mut paths: Vec<&str> = paths.collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let is_missing = |path: &FilePath| {
+        fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && root.is_dir()
+    };
+    paths.into_iter().map(|path| root.join(path.trim_start_matches('/'))).filter(move |path| is_missing(path))
 }
 
 /// The earlier route that takes each path of the route `number`.
