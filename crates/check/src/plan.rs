@@ -9,7 +9,7 @@ use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
 use vermeil_routing::hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown};
-use vermeil_settings::php::PoolOptions;
+use vermeil_settings::{cgi::CgiOptions, php::PoolOptions};
 use vermeil_topology::CpuSet;
 
 /// The purpose of a host's own folder, whose place in the file is known.
@@ -63,7 +63,7 @@ impl<'o> ServePlan<'o> {
         let of_host = |id| {
             let forbidden = forbidden.get(&id).map(|why| format!("{}: {why}", self.called(id)));
             let forbidden = forbidden.map(|told| self.tell(PlacedKey::Root(id), told));
-            let all = self.warning(id).into_iter().chain(self.of_routes(id)).chain(self.of_error_pages(id));
+            let all = self.warning(id).into_iter().chain(self.of_routes(id)).chain(self.of_missing_files(id));
             forbidden.into_iter().chain(all)
         };
         let php = doubts::missing_pool(self.options).map(|what| self.tell(PlacedKey::PhpSource, what));
@@ -120,10 +120,12 @@ impl<'o> ServePlan<'o> {
         doubts.map(move |(key, what)| self.tell(key, format!("{}: {what}", self.called(id))))
     }
 
-    fn of_error_pages(&self, id: HostId) -> impl Iterator<Item = String> {
+    /// The pages of errors and the files of `try` that are missing.
+    fn of_missing_files(&self, id: HostId) -> impl Iterator<Item = String> {
         let host = self.options.hosts.host(id);
-        let missing = host.root.map(|root| doubts::missing_error_pages(root, host.rules));
-        missing.into_iter().flatten().map(move |what| format!("{}: {what}", self.called(id)))
+        let pages = host.root.map(|root| doubts::missing_error_pages(root, host.rules));
+        let candidates = host.root.map(|root| doubts::missing_candidates(root, host.rules));
+        pages.into_iter().chain(candidates).flatten().map(move |what| format!("{}: {what}", self.called(id)))
     }
 
     pub(crate) fn called(&self, id: HostId) -> String {
@@ -160,14 +162,14 @@ impl fmt::Display for ServePlan<'_> {
             Unknown::Refuse => "421".to_owned(),
             Unknown::Default => self.called(hosts.default_host()),
         };
-        writeln!(
-            f,
-            "hosts: {} with {} names; every other name: {others}",
-            hosts.iter().len(),
-            hosts.names()
-        )?;
+        writeln!(f, "hosts: {}, names: {}; every other name: {others}", hosts.iter().len(), hosts.names())?;
         for id in hosts.iter().take(SHOWN_MAX) {
-            writeln!(f, "  {}: {}", self.called(id), ServedHost(hosts.host(id)))?;
+            writeln!(
+                f,
+                "  {}: {}",
+                self.called(id),
+                ServedHost { host: hosts.host(id), cgi: &self.options.cgi }
+            )?;
         }
         match hosts.iter().len().saturating_sub(SHOWN_MAX) {
             0 => Ok(()),
@@ -177,7 +179,11 @@ impl fmt::Display for ServePlan<'_> {
 }
 
 /// The content of a host.
-struct ServedHost<'h>(Host<'h>);
+struct ServedHost<'h> {
+    host: Host<'h>,
+    /// The settings of CGI programs that hosts share.
+    cgi: &'h CgiOptions,
+}
 
 /// The paths of a route.
 pub(crate) struct PlaceOf<'r>(pub(crate) &'r Route);
@@ -211,7 +217,7 @@ impl fmt::Display for Pooled<'_> {
 
 impl fmt::Display for ServedHost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Host { root, rules, .. } = self.0;
+        let Host { root, rules, .. } = &self.host;
         match root {
             Some(root) => write!(f, "files of {}", root.display())?,
             None => f.write_str("no files")?,
@@ -227,6 +233,7 @@ impl fmt::Display for ServedHost<'_> {
                 Action::Files => "files".to_owned(),
                 Action::Cgi => match rules.cgi.as_ref().and_then(|programs| programs.user.as_ref()) {
                     Some(user) => format!("CGI as {user}"),
+                    None if self.cgi.identity.is_none() => "CGI as the server's user".to_owned(),
                     None => "CGI".to_owned(),
                 },
                 Action::Status => "status".to_owned(),

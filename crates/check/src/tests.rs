@@ -65,6 +65,21 @@ fn missing_certificate_has_its_place() {
 }
 
 #[test]
+fn file_of_https_has_the_place_of_its_key() {
+    let secure = "[[listener]]\naddress = \"127.0.0.1:8443\"\ntls = true\n[[host]]\nroot = \"site\"\n";
+    for (key, place) in [
+        ("key", "v.toml:7:7: host.key: "),
+        ("staple", "v.toml:7:10: host.staple: "),
+        ("client_issuers", "v.toml:7:18: host.client_issuers: "),
+    ] {
+        // The file of the configuration is readable, and no PEM file.
+        let (_, refusals) = found(&format!("{secure}certificate = \"v.toml\"\n{key} = \"gone\"\n"));
+        assert!(refusals.len() == 1 && refusals[0].starts_with(place), "{refusals:?}");
+        assert!(refusals[0].contains("cannot read gone: "), "{refusals:?}");
+    }
+}
+
+#[test]
 fn redirect_onto_itself_is_warned_of() {
     let host = "[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n[[host.route]]\n";
     let end = "clients never arrive; name another target";
@@ -165,6 +180,32 @@ fn folder_to_send_from_must_be_there() {
 }
 
 #[test]
+fn missing_candidate_is_warned_of() {
+    let host = "[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n";
+    let warning = "a.example: there is no site/gone.html, so paths that reach it are 404; make it, or take it out of try";
+    let route = "[[host.route]]\npath = \"/gone.html\"\naction = \"answer\"\nbody = \"x\"\n";
+    for (text, expected) in [
+        (format!("{host}try = [\"{{path}}\", \"/gone.html\"]\n"), vec![warning]),
+        (
+            format!("{host}[[host.route]]\naction = \"files\"\ntry = [\"{{path}}\", \"/gone.html\"]\n"),
+            vec![warning],
+        ),
+        (format!("{host}try = [\"{{path}}\", \"/gone.html\"]\n{route}"), vec![]),
+        (format!("{host}try = [\"{{path}}\", \"{{path}}.html\"]\n"), vec![]),
+    ] {
+        assert_eq!(warnings(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn programs_without_a_user_are_shown_as_the_servers() {
+    let text = "[[host]]\nroot = \".\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
+    let options = take("/v.toml".as_ref(), &text.to_owned().into(), &surroundings()).unwrap();
+    let plan = ServePlan::new(&options).to_string();
+    assert!(plan.contains("; /cgi-bin*: CGI as the server's user\n"), "{plan}");
+}
+
+#[test]
 fn plan_lists_intended_actions() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[[host]]\nnames = [\"b.example\", \"a.example\"]\nroot = \".\"\n\
@@ -175,7 +216,7 @@ fn plan_lists_intended_actions() {
     let here = folder.path().display();
     let expected = format!(
         "listen: 127.0.0.1:8080\ncores: 4 (cpus 0-3); io: auto; log: -\n\
-         hosts: 2 with 3 names; every other name: a.example, b.example\n\
+         hosts: 2, names: 3; every other name: a.example, b.example\n\
          \x20 a.example, b.example: files of {here}; /x*: 301 to /y\n\
          \x20 *.c.example: files of {here}/gone\n"
     );

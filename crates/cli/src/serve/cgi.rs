@@ -29,7 +29,7 @@ pub(super) struct CgiArgs {
 
     /// The user that programs run as, with the user's groups
     ///
-    /// Default: the user that started the server, but root must name a user.
+    /// Default: the server's user (`--user`, or the user that started the server), but not root.
     #[arg(long, value_name = "USER", requires = "cgi")]
     cgi_user: Option<String>,
 

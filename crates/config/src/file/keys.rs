@@ -639,9 +639,9 @@ table! {
 table! {
     /// CGI programs, started for one request each.
     pub(super) struct CgiTable {
-        /// The user of the programs, with its groups, but not the superuser. Without the key: the
-        /// user that started the server; if that is the superuser, the key is required. If this
-        /// user differs from the server's user, a reload may add programs of any user.
+        /// The user of the programs, with its groups, but not the superuser or `user`. Without the
+        /// key: the server's user, with all its rights; refused for the superuser, and beside other
+        /// programs or PHP of another user. With the key, a reload may add programs of any user.
         user: Option<At<String>> = None,
         /// The most running programs of all hosts. Further requests wait for a program to end.
         running_max: u64 = cgi::RUNNING_MAX as u64; from 1, to 100_000,

@@ -22,7 +22,8 @@ pub fn exposure(options: &ServeOptions) -> Option<String> {
         return Some(format!("cannot run CGI programs as {user}: that is {}", Unfit::SERVER));
     }
     // Without a configured user, programs run as the server's user. That is no loss if all programs
-    // do.
+    // do, because no program of another user needs protection. The plan of `vermeil check` says so.
+    // A user that is named is meant to protect the server, so the server's own name is refused.
     let is_nameless = cgi::profiles(&options.cgi, &options.hosts).any(|profile| profile.identity.is_none());
     let mut pools = options.hosts.pools().filter_map(|pool| pool.user.as_ref());
     let has_others = pools.any(|user| !is_server(user.identity()));
