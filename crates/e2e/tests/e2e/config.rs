@@ -134,7 +134,7 @@ fn check_refuses_configurations_that_start_refuses() {
         "cannot start PHP: /nonexistent is no php-fpm or php-cgi that can be executed; name another, with ",
         "cannot write the access log ",
         "cannot make the control socket ",
-        if is_root { "started by the superuser, " } else { "" },
+        if is_root { "cannot run CGI programs of " } else { "" },
     ];
     let expected: Vec<_> = expected.into_iter().filter(|line| !line.is_empty()).collect();
     assert_eq!(said.lines().count(), expected.len(), "{said}");
