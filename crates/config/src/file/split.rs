@@ -60,7 +60,7 @@ pub(super) fn split(text: &str) -> DocumentParts<'_> {
             TableHeader::Host if in_hosts && hosts_in_run < HOSTS_AT_ONCE => hosts_in_run += 1,
             TableHeader::Host => {
                 end_run(&mut runs, in_hosts, at);
-                runs.push(vec![at..text.len()]);
+                runs.push(std::iter::once(at..text.len()).collect());
                 (in_hosts, hosts_in_run) = (true, 1);
             }
             TableHeader::BelowHost => {
