@@ -3,7 +3,7 @@
 //! Tested in `tests/proxies.rs`.
 
 use super::{
-    keys::{ForwardedWord, ListenerTable, ProxiesTable},
+    keys::{Document, ForwardedWord, ProxiesTable},
     networks::networks,
     problems::Problems,
     read::At,
@@ -14,16 +14,16 @@ use vermeil_routing::hosts::TrustedProxies;
 
 /// The believed proxies; `announced` are the listeners with the PROXY protocol.
 pub(super) fn trusted(
-    table: Option<&At<ProxiesTable>>,
-    listeners: &[ListenerTable],
+    document: &Document,
     announced: Vec<ListenAddr>,
     problems: &mut Problems,
 ) -> TrustedProxies {
+    let table = document.proxies.as_ref();
     let written = table.and_then(|table| table.value.from.as_ref());
     let from = networks(written, "proxies.from", "so no proxy would be believed", problems);
     if written.is_none() {
         let cure = "name the proxies with from in [proxies], such as from = [\"10.0.0.0/8\"]";
-        for listener in listeners.iter().filter(|listener| listener.proxy_protocol.value) {
+        for listener in document.listener.iter().filter(|listener| listener.proxy_protocol.value) {
             let what = format!("no proxy is believed, so each connection would be closed; {cure}");
             problems.push(&listener.proxy_protocol.at, "listener.proxy_protocol", what);
         }

@@ -74,12 +74,7 @@ pub(super) fn resolve(
     let cpus = cpus_of(&instances);
     refuse_contradictions(&document, instances.len(), &mut found);
     let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
-    hosts.builder.trust(proxies::trusted(
-        document.proxies.as_ref(),
-        &document.listener,
-        announced,
-        &mut found,
-    ));
+    hosts.builder.trust(proxies::trusted(&document, announced, &mut found));
     let addresses = Addresses { all: &listen, secure: &secure };
     let host_logs = std::mem::take(&mut hosts.logs);
     let (hosts, places) = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
