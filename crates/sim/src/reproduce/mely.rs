@@ -33,7 +33,7 @@ pub(super) const WEB: Reproduction = Reproduction {
     fitted: &[
         "workload web: cycles of the handlers, the clients' pause (700 us), requests found by one look at epoll (1,024): from \
          the stolen work of 20,000 cycles and the loss of a third",
-        "machine xeon-2x4-l2pairs: lines moved by a scan for each event (1.8), from 197,000 cycles per steal; lines moved by \
+        "machine xeon-2x4-l2pairs: lines moved by a scan for each event (1.2), from 197,000 cycles per steal; lines moved by \
          a steal (22), from Mely's 6,000",
         "assumed: a color that has become empty belongs again to the core that its number hashes to; thieves wait for locks",
     ],
