@@ -39,11 +39,18 @@ pub(super) struct HostPlaces {
     /// The start of the host.
     pub(super) at: usize,
     pub(super) root: Option<Range<usize>>,
+    /// In memory of its own, because a server may have 100,000 hosts without a certificate.
+    https: Option<Box<HttpsPlaces>>,
+    routes: Vec<RoutePlaces>,
+}
+
+/// The places of a host's keys for HTTPS.
+#[derive(Clone, Debug)]
+struct HttpsPlaces {
     certificate: Option<Range<usize>>,
     key: Option<Range<usize>>,
     staple: Option<Range<usize>>,
     client_issuers: Option<Range<usize>>,
-    routes: Vec<RoutePlaces>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,22 +86,37 @@ pub enum PlacedKey {
     PhpSource,
 }
 
+/// The place of a key that is written.
+fn written<T>(key: Option<&At<T>>) -> Option<Range<usize>> {
+    key.map(|key| key.at.clone())
+}
+
+impl HttpsPlaces {
+    fn of(host: &HostTable) -> Option<Self> {
+        let places = Self {
+            certificate: written(host.certificate.as_ref()),
+            key: written(host.key.as_ref()),
+            staple: written(host.staple.as_ref()),
+            client_issuers: written(host.client_issuers.as_ref()),
+        };
+        let Self { certificate, key, staple, client_issuers } = &places;
+        let is_written = [certificate, key, staple, client_issuers].iter().any(|place| place.is_some());
+        is_written.then_some(places)
+    }
+}
+
 impl HostPlaces {
     pub(super) fn of(host: &HostTable, at: usize) -> Self {
         let of = |At { value, at }: &At<RouteTable>| RoutePlaces {
             at: at.clone(),
-            prefix: value.prefix.as_ref().map(|prefix| prefix.at.clone()),
-            root: value.root.as_ref().map(|root| root.at.clone()),
-            to: value.to.as_ref().map(|to| to.at.clone()),
+            prefix: written(value.prefix.as_ref()),
+            root: written(value.root.as_ref()),
+            to: written(value.to.as_ref()),
         };
-        let root = host.root.as_ref().map(|root| root.at.clone());
         Self {
             at,
-            root,
-            certificate: host.certificate.as_ref().map(|certificate| certificate.at.clone()),
-            key: host.key.as_ref().map(|key| key.at.clone()),
-            staple: host.staple.as_ref().map(|staple| staple.at.clone()),
-            client_issuers: host.client_issuers.as_ref().map(|issuers| issuers.at.clone()),
+            root: written(host.root.as_ref()),
+            https: HttpsPlaces::of(host).map(Box::new),
             routes: host.route.iter().map(of).collect(),
         }
     }
@@ -108,16 +130,17 @@ impl ConfigPlaces {
     /// `what` behind the place and the name of `key`: `FILE:LINE:COLUMN: KEY: WHAT`.
     pub fn tell(&self, key: PlacedKey, what: String) -> String {
         let host = |id: HostId| self.keys.hosts.get(id.index());
+        let https = |id: HostId| host(id)?.https.as_ref();
         let route = |id: HostId, number: usize| host(id)?.routes.get(number);
         let (at, name) = match key {
             PlacedKey::Root(id) => (host(id).and_then(|host| host.root.clone()), "host.root"),
             PlacedKey::Certificate(id) => {
-                (host(id).and_then(|host| host.certificate.clone()), "host.certificate")
+                (https(id).and_then(|https| https.certificate.clone()), "host.certificate")
             }
-            PlacedKey::CertificateKey(id) => (host(id).and_then(|host| host.key.clone()), "host.key"),
-            PlacedKey::Staple(id) => (host(id).and_then(|host| host.staple.clone()), "host.staple"),
+            PlacedKey::CertificateKey(id) => (https(id).and_then(|https| https.key.clone()), "host.key"),
+            PlacedKey::Staple(id) => (https(id).and_then(|https| https.staple.clone()), "host.staple"),
             PlacedKey::ClientIssuers(id) => {
-                (host(id).and_then(|host| host.client_issuers.clone()), "host.client_issuers")
+                (https(id).and_then(|https| https.client_issuers.clone()), "host.client_issuers")
             }
             PlacedKey::Route(id, number) => (route(id, number).map(|route| route.at.clone()), "host.route"),
             PlacedKey::RoutePrefix(id, number) => {
