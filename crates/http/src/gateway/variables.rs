@@ -254,8 +254,12 @@ impl Invocation<'_> {
     }
 
     fn content(&self, put: &mut impl FnMut(&[u8], &[u8])) {
+        let mut fields = self.request.fields;
         if let Some(length) = self.content_length {
             put(b"CONTENT_LENGTH", itoa::Buffer::new().format(length).as_bytes());
+        } else if fields.any(|(name, _)| name.eq_ignore_ascii_case(b"content-length")) {
+            // A client that announces no bytes, as an empty POST does.
+            put(b"CONTENT_LENGTH", b"0");
         }
         let mut fields = self.request.fields;
         if let Some((_, media_type)) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type")) {

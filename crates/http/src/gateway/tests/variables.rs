@@ -308,3 +308,10 @@ fn targets() {
         }
     }
 }
+
+/// Regression: a program could not tell an empty content from none, unlike behind other servers.
+#[test]
+fn announced_empty_content_has_length_zero() {
+    let variables = PLAIN.variables("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(variables["CONTENT_LENGTH"], "0");
+}
