@@ -2,6 +2,7 @@
 
 mod answers;
 mod floods;
+mod scripts;
 
 use crate::support::{
     ConnectionEnd, ExpectedContent, Io, PATIENCE, Response, TestClient, TestServer, TestSite, noise,

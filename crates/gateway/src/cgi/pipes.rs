@@ -7,7 +7,7 @@
 use crate::parts::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble, reopened};
 use bytes::Bytes;
 use rustix::{
-    fs::{MemfdFlags, OFlags, memfd_create},
+    fs::{MemfdFlags, Mode, OFlags, memfd_create},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
 };
@@ -73,6 +73,9 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 fn pipe() -> io::Result<(OwnedFd, Pipe)> {
     let (end, written) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&end, OFlags::NONBLOCK)?;
+    // A program of another user may open `/dev/stdout` and `/dev/stderr`, as shell scripts do. Only
+    // a process that has the pipe, or may trace such a process, can open the pipe by `/proc`.
+    rustix::fs::fchmod(&written, Mode::RUSR | Mode::WUSR | Mode::WGRP | Mode::WOTH)?;
     let source = Source::new(end.try_clone()?)?;
     Ok((written, Pipe { end, source }))
 }

@@ -5,7 +5,7 @@
 //! disk, so the caller runs writes on a thread that may block.
 
 use super::GatewayOptions;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
 use std::{
     fs::File,
     io::{self, Write as _},
@@ -173,6 +173,10 @@ impl Spool {
     }
 }
 
+/// The rights to a file of content. A program of another user may open `/dev/stdin`. The file has
+/// no name, so only a process that has the file, or may trace such a process, can open it.
+const CONTENT_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
+
 /// Opens `file` again for reading, at its start. A program with the result cannot write to the
 /// file, which counts against the server's bound and belongs to the server's user.
 ///
@@ -186,7 +190,10 @@ pub(crate) fn reopened(file: &File) -> io::Result<OwnedFd> {
 fn nameless(folder: &Path) -> io::Result<File> {
     // `EXCL`: the file can never get a name.
     let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+    let file = openat(CWD, folder, flags, CONTENT_MODE)?;
+    // Independent of the umask.
+    fchmod(&file, CONTENT_MODE)?;
+    Ok(file.into())
 }
 
 impl Drop for Spool {
