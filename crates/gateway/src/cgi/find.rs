@@ -9,7 +9,12 @@ use rustix::{
     fs::{FileType, OFlags, ResolveFlags, fstat},
     io::Errno,
 };
-use std::{fs::File, os::fd::AsFd as _, sync::Arc};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
+    sync::{Arc, Mutex},
+};
 use vermeil_files::ends_with;
 
 /// The result of a lookup.
@@ -34,21 +39,44 @@ pub(super) enum LookupWait {
     No,
 }
 
+/// The open folder of a site. The path of the site may lead to another folder later, for example
+/// where a deployment turns a link to the next release.
+#[derive(Debug)]
+pub(super) struct SiteFolder(Mutex<Arc<File>>);
+
+impl SiteFolder {
+    pub(super) fn new(folder: File) -> Self {
+        Self(Mutex::new(Arc::new(folder)))
+    }
+
+    /// The folder that was opened last.
+    pub(super) fn now(&self) -> Arc<File> {
+        self.0.lock().expect("nothing panics under this lock").clone()
+    }
+
+    /// Opens the folder at `root`. Keeps the folder before if there is none. May block.
+    pub(super) fn follow(&self, root: &[u8]) {
+        if let Ok(folder) = File::open(OsStr::from_bytes(root)) {
+            *self.0.lock().expect("nothing panics under this lock") = Arc::new(folder);
+        }
+    }
+}
+
 /// A path to look up.
-#[derive(Clone, Debug)]
-pub(super) struct ProgramLookup {
-    pub root: Arc<File>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProgramLookup<'a> {
+    pub root: &'a File,
     /// Decoded, without dot segments and empty segments; starts with a slash.
-    pub path: Vec<u8>,
+    pub path: &'a [u8],
     /// Length of the part that may name the program and its folders. Slashes after this part were
     /// percent-encoded.
     pub names_max: usize,
     /// The suffix that makes a name a program, if the route has one. Compared without regard to
     /// case.
-    pub suffix: Option<Box<str>>,
+    pub suffix: Option<&'a str>,
 }
 
-impl ProgramLookup {
+impl ProgramLookup<'_> {
     /// Looks for the first file of the path.
     pub(super) fn now(&self, wait: LookupWait) -> Looked {
         self.whole().unwrap_or_else(|| self.on_the_way(wait))
@@ -63,9 +91,7 @@ impl ProgramLookup {
             return None;
         }
         let is_file = self.kind(&self.path[1..], LookupWait::No) == Ok(FileType::RegularFile);
-        is_file.then(|| {
-            Looked::Found(FoundProgram { script: self.path.as_slice().into(), path_info: Vec::new() })
-        })
+        is_file.then(|| Looked::Found(FoundProgram { script: self.path.into(), path_info: Vec::new() }))
     }
 
     fn on_the_way(&self, wait: LookupWait) -> Looked {
@@ -96,9 +122,7 @@ impl ProgramLookup {
     }
 
     fn may_be(&self, name: &[u8]) -> bool {
-        self.suffix
-            .as_ref()
-            .is_none_or(|suffix| name.len() > suffix.len() && ends_with(name, suffix.as_bytes()))
+        self.suffix.is_none_or(|suffix| name.len() > suffix.len() && ends_with(name, suffix.as_bytes()))
     }
 
     fn kind(&self, path: &[u8], wait: LookupWait) -> Result<FileType, Errno> {
@@ -118,8 +142,8 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     fn look(root: &tempfile::TempDir, path: &str, suffix: Option<&str>) -> Looked {
-        let root = Arc::new(File::open(root.path()).expect("a folder"));
-        ProgramLookup { root, path: path.into(), names_max: path.len(), suffix: suffix.map(Into::into) }
+        let root = File::open(root.path()).expect("a folder");
+        ProgramLookup { root: &root, path: path.as_bytes(), names_max: path.len(), suffix }
             .now(LookupWait::Yes)
     }
 

@@ -25,7 +25,7 @@ pub(crate) use start::{PreparedCgi, ProgramSites, is_wanted, prepare};
 
 use crate::parts::{Asking, Broken, FoundProgram, GatewayClient, Relayed};
 use bytes::Bytes;
-use find::{Looked, LookupWait, ProgramLookup};
+use find::{Looked, LookupWait, ProgramLookup, SiteFolder};
 use run::CgiRun;
 use std::{
     fs::File,
@@ -112,7 +112,7 @@ pub type SiteKey = (Box<[u8]>, Option<Arc<HostPrograms>>);
 pub struct CgiSite {
     /// The absolute path, without a slash at the end.
     root: Box<[u8]>,
-    folder: Arc<File>,
+    folder: SiteFolder,
     profile: ProfileId,
     number: HostNumber,
     /// The options that differ from the options for all hosts.
@@ -177,23 +177,20 @@ pub async fn find<'a>(
     let Some(site) = asked.cgi.site(&asked.site) else {
         return Ok(Err(Status::ServiceUnavailable.into()));
     };
-    let mut looked = Looked::Nothing;
-    for ProgramCandidate { path, names_max, suffix } in asked.candidates {
-        let look = ProgramLookup { root: site.folder.clone(), path, names_max, suffix };
-        looked = match look.now(LookupWait::No) {
-            Looked::MustWait => {
-                // Sends earlier answers of the pipeline first, so they need not wait.
-                connection.flush(Bytes::new(), More::No).await?;
-                match blocking(move || look.now(LookupWait::Yes)).await {
-                    Ok(looked) => looked,
-                    Err(_) => return Ok(Err(Status::ServiceUnavailable.into())),
-                }
-            }
-            looked => looked,
+    let CgiRequestParts { cgi, candidates, .. } = asked;
+    let mut looked = look_up(&candidates, &site, LookupWait::No);
+    if !matches!(looked, Looked::Found(_)) {
+        // Sends earlier answers of the pipeline first, so they need not wait.
+        connection.flush(Bytes::new(), More::No).await?;
+        let site = site.clone();
+        let look = move || {
+            site.folder.follow(&site.root);
+            look_up(&candidates, &site, LookupWait::Yes)
         };
-        if looked != Looked::Nothing {
-            break;
-        }
+        looked = match blocking(look).await {
+            Ok(looked) => looked,
+            Err(_) => return Ok(Err(Status::ServiceUnavailable.into())),
+        };
     }
     let found = match found_program(looked) {
         Ok(found) => found,
@@ -203,7 +200,16 @@ pub async fn find<'a>(
     if matches!(request.method, Method::Trace | Method::Connect) {
         return Ok(Err(Status::MethodNotAllowed.into()));
     }
-    Ok(Ok(CgiProgram { cgi: asked.cgi, site, found }))
+    Ok(Ok(CgiProgram { cgi, site, found }))
+}
+
+/// The program of the first candidate that names a program.
+fn look_up(candidates: &[ProgramCandidate], site: &CgiSite, wait: LookupWait) -> Looked {
+    let root = site.folder.now();
+    let look = |ProgramCandidate { path, names_max, suffix }: &ProgramCandidate| {
+        ProgramLookup { root: &root, path, names_max: *names_max, suffix: suffix.as_deref() }.now(wait)
+    };
+    candidates.iter().map(look).find(|looked| *looked != Looked::Nothing).unwrap_or(Looked::Nothing)
 }
 
 fn found_program(looked: Looked) -> Result<FoundProgram, NoProgram> {

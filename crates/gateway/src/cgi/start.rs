@@ -6,7 +6,7 @@
 //! before hosts use the site, and removed after the last host is gone. Leaves out starting the
 //! spawner (`programs/setup.rs`). Tested through the binary (`crates/e2e/tests/e2e/host_cgi.rs`).
 
-use super::{Cgi, CgiOptions, CgiSite, SiteKey};
+use super::{Cgi, CgiOptions, CgiSite, SiteKey, find::SiteFolder};
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
@@ -182,7 +182,7 @@ fn site(
     profile: ProfileId,
     number: HostNumber,
 ) -> Result<Arc<CgiSite>, CgiError> {
-    let folder = Arc::new(open(Path::new(OsStr::from_bytes(root)))?);
+    let folder = SiteFolder::new(open(Path::new(OsStr::from_bytes(root)))?);
     let programs = programs.clone().unwrap_or_default();
     Ok(Arc::new(CgiSite { root: root.clone(), folder, profile, number, programs }))
 }

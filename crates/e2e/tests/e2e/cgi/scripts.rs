@@ -1,11 +1,13 @@
 //! Habits of scripts on real sites: streams opened by name, work after the answer, and releases
 //! behind a link.
 
-use super::{script, serve, site};
-use crate::support::{ExpectedContent, Io, on_usual};
+use super::{get, mode, script, serve, site};
+use crate::support::{ExpectedContent, Io, TestServer, on_usual};
+use std::{fs, os::unix::fs::symlink};
 
 on_usual! {
     standard_streams_can_be_opened_by_name,
+    programs_of_next_release_run,
 }
 
 /// Regression: a program of another user than the server's could open none of its streams by name,
@@ -24,5 +26,29 @@ fn standard_streams_can_be_opened_by_name(io: Io) {
         assert_eq!(answer.text().trim(), bytes.to_string(), "{server:?}");
     }
     server.says(": told\n");
+    server.stops_clean();
+}
+
+/// Regression: after a link had been turned to the next release, programs were looked up in the
+/// release before, also after a reload.
+fn programs_of_next_release_run(io: Io) {
+    let site = site();
+    for release in ["old", "new"] {
+        script(&site, &format!("{release}/cgi-bin/{release}"), "echo Content-Type: a/b; echo; echo runs");
+        mode(&site.path(release), 0o755);
+    }
+    let (link, next) = (site.path("now"), site.path("next"));
+    symlink("old", &link).expect("a link");
+    let is_root = rustix::process::geteuid().is_root();
+    let user = if is_root { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    let host = "[[host]]\nnames = [\"test\"]\nroot = \"site/now\"\n";
+    let route = "[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
+    let server = TestServer::configured(io, &site, &format!("{user}{host}{route}"));
+    let mut client = server.client();
+    assert_eq!(get(&mut client, "/cgi-bin/old").text(), "runs\n");
+    symlink("new", &next).expect("a link");
+    fs::rename(&next, &link).expect("turned");
+    assert_eq!(get(&mut client, "/cgi-bin/new").text(), "runs\n");
+    assert_eq!(get(&mut client, "/cgi-bin/old").status, 404);
     server.stops_clean();
 }
