@@ -15,7 +15,7 @@
 use crate::{
     error::SpawnError,
     reply::{ProgramExit, Reply},
-    request::{ProgramRequest, REQUEST_BYTES_MAX, address, kill_message},
+    request::{ProgramRequest, REQUEST_BYTES_MAX, address, kill_message, look_message},
     socket,
 };
 use rustix::io::Errno;
@@ -57,7 +57,7 @@ pub struct Stdio {
 /// News about a program.
 #[derive(Debug)]
 pub enum ProgramEvent {
-    /// The program runs.
+    /// The program runs: the answer to a request, or to [`Channel::look`].
     Started {
         /// The program.
         job: JobId,
@@ -199,15 +199,25 @@ impl Channel {
     /// Kills a program's process group. A request that was not sent is withdrawn; a program that
     /// has ended is left alone.
     pub fn kill(&mut self, job: JobId) {
-        if let Some(place) = self.waiting.iter().position(|waiting| waiting.job == job) {
-            if self.waiting[place].stdio.is_some() {
+        let is_request = |waiting: &WaitingReply| waiting.job == job && waiting.stdio.is_some();
+        match self.waiting.iter().position(is_request) {
+            Some(place) => {
                 self.waiting.remove(place);
                 self.ended.push_back((job, SpawnError::Withdrawn));
             }
-            return;
+            None => self.say(job, kill_message(libc::SIGKILL as u8)),
         }
+    }
+
+    /// Asks whether a program runs. The answer is [`ProgramEvent::Started`], or the event of the
+    /// program's end.
+    pub fn look(&mut self, job: JobId) {
+        self.say(job, look_message());
+    }
+
+    /// Sends a message about a program that the spawner has.
+    fn say(&mut self, job: JobId, message: Vec<u8>) {
         if self.sent.contains(&job) {
-            let message = kill_message(libc::SIGKILL as u8);
             self.waiting.push_back(WaitingReply { job, message, stdio: None });
             self.send_waiting();
         }

@@ -173,6 +173,20 @@ fn ended(which: libc::idtype_t, id: libc::id_t) -> Option<EndedChild> {
     })
 }
 
+/// The flag of a process that is ending (`PF_EXITING`), in `/proc/PID/stat`.
+const ENDING: u64 = 4;
+
+/// The place of the flags behind the name of a process in `/proc/PID/stat`.
+const FLAGS_AT: usize = 6;
+
+/// Whether a child runs. A process that is ending closes its descriptors before its parent can
+/// learn of the end.
+pub(crate) fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(FLAGS_AT)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & ENDING == 0)
+}
+
 /// Children of this process, including adopted orphans; none where the kernel does not list
 /// children.
 pub(crate) fn children() -> Vec<Pid> {

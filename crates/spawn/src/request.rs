@@ -23,6 +23,7 @@ pub const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
 const REQUEST: u8 = 1;
 const KILL: u8 = 2;
+const LOOK: u8 = 3;
 const GENERATION_AT: usize = 4;
 const JOB_AT: usize = 8;
 const LIMIT_AT: usize = 16;
@@ -170,6 +171,13 @@ pub(crate) fn kill_message(signal: u8) -> Vec<u8> {
     message
 }
 
+/// The message that asks whether a job's program runs, still without an address.
+pub(crate) fn look_message() -> Vec<u8> {
+    let mut message = vec![0; JOB_AT + 8];
+    message[0] = LOOK;
+    message
+}
+
 /// A message as the spawner reads it.
 #[derive(Debug)]
 pub(crate) struct SpawnMessage<'a> {
@@ -182,6 +190,7 @@ pub(crate) struct SpawnMessage<'a> {
 pub(crate) enum SpawnContent<'a> {
     Start(ReceivedRequest<'a>),
     Kill { signal: i32 },
+    Look,
 }
 
 /// The news that a server wants when its program runs.
@@ -211,6 +220,7 @@ impl<'a> SpawnMessage<'a> {
         let content = match kind {
             REQUEST => SpawnContent::Start(ReceivedRequest::read(from, option, program, directory)?),
             KILL => SpawnContent::Kill { signal: option.into() },
+            LOOK => SpawnContent::Look,
             _ => return Err(MalformedMessage),
         };
         Ok(Self { generation, job, content })

@@ -222,6 +222,13 @@ impl<'k> Spawner<'k> {
                     job.signal(signal);
                 }
             }
+            SpawnContent::Look => {
+                // The news of an end follows anyway, so a program that is ending needs no answer.
+                if let Some(job) = self.jobs.of(asker).filter(|job| process::runs(job.pid)) {
+                    let pid = job.pid.as_raw_nonzero().get().unsigned_abs();
+                    self.reply(channel, Reply::Started { job: message.job, pid }, None);
+                }
+            }
             SpawnContent::Start(order) => match self.start(asker, &order, &descriptors) {
                 Ok(_) if order.told == RunNews::Nothing => {}
                 Ok((pid, descriptor)) => {

@@ -8,11 +8,11 @@
 use super::{
     Cgi, CgiSite, Nph, nph,
     pipes::{self, AllWritten, ProgramPipes},
-    spawning::SpawnedProgram as Process,
+    spawning::{ProgramSight, SpawnedProgram as Process},
 };
 use crate::parts::{
-    AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
-    ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
+    AllowedCoding, Asking, Broken, END_SOON, ErrorLines, ExchangeParameters, Failure, FoundProgram,
+    GatewayClient, ProgramRead, ProgramReader, Relayed, RequestBody, ResponseBuffer, Trouble, collect, relay,
 };
 use std::{
     ffi::OsStr,
@@ -36,10 +36,9 @@ use vermeil_spawn::{Directory, ProgramEnd, ProgramExit, ProgramRequest as SpawnR
 /// The default search path of programs.
 const SEARCH_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// How long the server holds the end of an answer after the end of the output, until the program's
-/// end is known. Usually both come within a millisecond. After the death of a spawner, the keeper
-/// takes up to a second to kill, and a tenth to rest. A program that closes the output and
-/// continues for longer counts as having answered.
+/// How long the server holds the end of an answer, once it has asked the spawner whether the
+/// program runs, until the answer or the end of the program is known. After the death of a spawner,
+/// the keeper takes up to a second to kill, and a tenth to rest.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The context of a request.
@@ -177,7 +176,7 @@ impl CgiRun<'_> {
         let options = self.asking.options;
         // A program that has answered is not late with its answer.
         let patience = END_PATIENCE.min(options.timeouts.answer / 2);
-        let mut output = ProgramOutput { output, process, patience, end: None };
+        let mut output = ProgramOutput { output, process, patience, end: OutputEnd::Open };
         if self.is_nph() {
             return nph::relay(connection, &mut output, errors, options.timeouts.answer).await;
         }
@@ -194,14 +193,23 @@ impl CgiRun<'_> {
 }
 
 /// Output of a program. The output of a killed program is incomplete, so a truncated answer must
-/// not pass for a whole answer.
+/// not pass for a whole answer. A program that closes its output and runs on has answered.
 struct ProgramOutput<'a> {
     output: &'a mut ProgramPipes,
     process: &'a Process,
     /// How long the end of the output waits for the end of the program.
     patience: Duration,
-    /// Set when the output has ended.
-    end: Option<Sleep>,
+    end: OutputEnd,
+}
+
+/// The wait for the program's fate at the end of the output.
+enum OutputEnd {
+    /// The output has not ended.
+    Open,
+    /// The program ends at the same time, as a rule.
+    Soon(Sleep),
+    /// The spawner was asked whether the program runs.
+    Asked(Sleep),
 }
 
 impl ProgramReader for ProgramOutput<'_> {
@@ -210,24 +218,47 @@ impl ProgramReader for ProgramOutput<'_> {
         output: &mut ResponseBuffer,
         errors: &mut ErrorLines,
     ) -> Result<ProgramRead, Trouble> {
-        if self.end.is_none() {
-            if self.output.read(output.end(), errors).await? > 0 {
-                return Ok(ProgramRead::Some);
-            }
+        let armed = |time| {
             let mut limit = Sleep::unset();
-            limit.set(self.patience);
-            self.end = Some(limit);
-        }
-        let limit = self.end.as_mut().expect("set above");
-        match limit.limit(self.process.ended()).await {
-            Ok(Some(ProgramExit { end: ProgramEnd::Code(_), .. })) | Err(_) => Ok(ProgramRead::End),
-            Ok(_) => Err(Trouble::Ended),
+            limit.set(time);
+            limit
+        };
+        loop {
+            match &mut self.end {
+                OutputEnd::Open => {
+                    if self.output.read(output.end(), errors).await? > 0 {
+                        return Ok(ProgramRead::Some);
+                    }
+                    self.end = OutputEnd::Soon(armed(END_SOON.min(self.patience)));
+                }
+                OutputEnd::Soon(limit) => match limit.limit(self.process.ended()).await {
+                    Ok(exit) => return end_of_output(exit),
+                    Err(_) => {
+                        self.process.look();
+                        self.end = OutputEnd::Asked(armed(self.patience));
+                    }
+                },
+                OutputEnd::Asked(limit) => {
+                    return match limit.limit(self.process.seen()).await {
+                        Ok(ProgramSight::Ended(exit)) => end_of_output(exit),
+                        Ok(ProgramSight::Runs) | Err(_) => Ok(ProgramRead::End),
+                    };
+                }
+            }
         }
     }
 
     /// A pipe has no record boundaries.
     fn is_amid(&self) -> bool {
         false
+    }
+}
+
+/// The end of the output of a program that ended so; `None` if the exit status is unknown.
+fn end_of_output(exit: Option<ProgramExit>) -> Result<ProgramRead, Trouble> {
+    match exit {
+        Some(ProgramExit { end: ProgramEnd::Code(_), .. }) => Ok(ProgramRead::End),
+        _ => Err(Trouble::Ended),
     }
 }
 

@@ -233,6 +233,29 @@ impl SpawnedProgram {
         .await
     }
 
+    /// Asks whether the program runs. [`SpawnedProgram::seen`] waits for the answer.
+    pub(super) fn look(&self) {
+        with(|spawning| {
+            let Some(slot) = spawning.slots.get_mut(&self.job) else { return };
+            if let SpawningState::Running = slot.state {
+                slot.state = SpawningState::Asked;
+            }
+            spawning.channel.look(self.job);
+            spawning.tell_watcher();
+        });
+    }
+
+    /// Waits until the program was seen to run, or has ended.
+    pub(super) async fn seen(&self) -> ProgramSight {
+        self.when(|state| match state {
+            SpawningState::Asked => None,
+            SpawningState::Running => Some(ProgramSight::Runs),
+            SpawningState::Ended(exit) => Some(ProgramSight::Ended(Some(*exit))),
+            SpawningState::Failed(_) => Some(ProgramSight::Ended(None)),
+        })
+        .await
+    }
+
     /// Lets the program continue within the time limit.
     pub(super) fn let_go(mut self) {
         self.fate = ProgramFate::LetGo;
@@ -253,6 +276,13 @@ impl SpawnedProgram {
         })
         .await
     }
+}
+
+/// The answer to [`SpawnedProgram::look`].
+pub(super) enum ProgramSight {
+    Runs,
+    /// `None` if the exit status will never be known.
+    Ended(Option<ProgramExit>),
 }
 
 fn why(error: &mut Option<SpawnError>) -> SpawnError {

@@ -5,11 +5,15 @@
 //! content.
 
 use bytes::Bytes;
-use std::io;
+use std::{io, time::Duration};
 use thiserror::Error;
 use vermeil_fastcgi::{FastcgiFault, ProtocolStatus};
 
 use super::{ErrorLines, ResponseBuffer};
+
+/// How long the end of the output waits for the end of the program's work, which usually comes
+/// within a millisecond.
+pub(crate) const END_SOON: Duration = Duration::from_millis(5);
 
 /// A program that was found. The paths are relative to the root, and decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]

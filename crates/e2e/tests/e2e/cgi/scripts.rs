@@ -2,12 +2,29 @@
 //! behind a link.
 
 use super::{get, mode, script, serve, site};
-use crate::support::{ExpectedContent, Io, TestServer, on_usual};
+use crate::support::{ExpectedContent, Io, TestServer, on_usual, until};
 use std::{fs, os::unix::fs::symlink};
 
 on_usual! {
+    program_that_closes_its_output_has_answered,
     standard_streams_can_be_opened_by_name,
     programs_of_next_release_run,
+}
+
+/// Regression: the end of the answer waited for three seconds.
+fn program_that_closes_its_output_has_answered(io: Io) {
+    let site = site();
+    let folder = site.outside("work");
+    fs::create_dir(&folder).expect("a folder");
+    mode(&folder, 0o777);
+    let done = folder.join("done");
+    let goes_on = format!("exec >&- 2>&-; sleep 2; touch {}", done.display());
+    script(&site, "cgi-bin/x", &format!("printf 'Content-Type: text/plain\\n\\nwhole'\n{goes_on}"));
+    let server = serve(io, &site, &[]);
+    assert_eq!(server.get("/cgi-bin/x").text(), "whole");
+    assert!(!done.exists(), "the program works on");
+    until("the program has ended its work", || done.exists().then_some(()));
+    server.stops_clean();
 }
 
 /// Regression: a program of another user than the server's could open none of its streams by name,
