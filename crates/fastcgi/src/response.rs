@@ -95,6 +95,12 @@ impl FastcgiResponse {
         self.ended && self.is_between_records()
     }
 
+    /// Whether the application has closed its output. Only the end of the request may follow, and
+    /// an application may work on before.
+    pub fn has_output_ended(&self) -> bool {
+        self.stdout_ended
+    }
+
     /// Whether the next byte begins a record. Applications announce a record's length once they
     /// have its content, so within a record the rest is about to arrive.
     pub fn is_between_records(&self) -> bool {

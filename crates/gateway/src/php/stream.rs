@@ -9,7 +9,9 @@ use super::{
     addresses::PoolAddresses,
     unframe::{make_room, unframe},
 };
-use crate::parts::{ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble};
+use crate::parts::{
+    END_SOON, ErrorLines, Last, ProgramRead, ProgramReader, ProgramWriter, ResponseBuffer, Trouble,
+};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -18,7 +20,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use vermeil::{DriverOptions, More, TcpStream};
+use vermeil::{DriverOptions, More, Sleep, TcpStream};
 use vermeil_exchange::COPY_BYTES_MAX;
 use vermeil_fastcgi::{
     FastcgiResponse, RequestId,
@@ -109,7 +111,10 @@ impl PhpConnection {
         put(&mut params);
         params.finish();
         let Self { stream, id, buffer, is_given, response } = self;
-        (RequestWriter { stream, id: *id, first, is_given }, ResponseReader { stream, buffer, response })
+        (
+            RequestWriter { stream, id: *id, first, is_given },
+            ResponseReader { stream, buffer, response, end: None },
+        )
     }
 
     /// Tells the application to abandon the answer, if that is possible without waiting.
@@ -174,6 +179,8 @@ pub(super) struct ResponseReader<'a> {
     stream: &'a TcpStream,
     buffer: &'a mut Vec<u8>,
     response: &'a mut FastcgiResponse,
+    /// Set once the application has closed its output: how long the end of the request may take.
+    end: Option<Sleep>,
 }
 
 impl ProgramReader for ResponseReader<'_> {
@@ -186,6 +193,18 @@ impl ProgramReader for ResponseReader<'_> {
             let read = unframe(self.response, self.buffer, output, errors)?;
             if let Some(read) = read {
                 return Ok(read);
+            }
+            if self.response.has_output_ended() {
+                let limit = self.end.get_or_insert_with(|| {
+                    let mut limit = Sleep::unset();
+                    limit.set(END_SOON);
+                    limit
+                });
+                match limit.limit(self.stream.recv(self.buffer)).await {
+                    Ok(Ok(1..)) => continue,
+                    // The answer is whole. Without its end, the connection is not kept.
+                    Ok(Ok(0) | Err(_)) | Err(_) => return Ok(ProgramRead::End),
+                }
             }
             match self.stream.recv(self.buffer).await? {
                 0 => return Err(Trouble::Ended),

@@ -13,6 +13,7 @@ use std::{
 
 on_usual! {
     unread_content_blocks_no_later_request,
+    end_of_output_ends_answer,
     held_output_is_sent_after_application_dies,
     parts_are_sent_together_unless_flushed,
     each_bad_head_is_logged_with_request,
@@ -54,6 +55,37 @@ fn unread_content_blocks_no_later_request(io: Io) {
     for _ in 0..3 {
         assert_eq!(client.get("/x.php").text(), "read");
     }
+    server.stops_clean();
+}
+
+/// Regression: the answer waited for the end of the request, and was cut or became a 502 without
+/// that end.
+fn end_of_output_ends_answer(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let socket = writable(&site, "run").join("php.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (go, told) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let output = b"Content-Type: text/plain\r\n\r\nwhole";
+        for is_closing in [true, false] {
+            let mut server = listener.accept().expect("the server connects").0;
+            let id = read_until(&mut server, STDIN).expect("a request");
+            let answer = [record(STDOUT, id, output), record(STDOUT, id, b"")].concat();
+            server.write_all(&answer).expect("there is room");
+            if !is_closing {
+                // The application works on, and ends the request later.
+                told.recv().expect("the client has the answer");
+                let _ = server.write_all(&record(END, id, &[0; 8]));
+            }
+        }
+    });
+    let server = TestServer::start(io, &site, &[&format!("--php=unix:{}", socket.display())]);
+    for _ in 0..2 {
+        let answer = server.get("/x.php");
+        assert_eq!((answer.status, answer.text()), (200, "whole"));
+    }
+    go.send(()).expect("it waits");
     server.stops_clean();
 }
 
