@@ -62,9 +62,12 @@ impl IdleConnections {
         of_pool.kept.push_back(KeptConnection { connection, since_ms: now_ms() });
     }
 
-    /// Takes the connection that was used last.
+    /// Takes the connection that was used last, of those whose application waits for a request if
+    /// there is such a connection.
     pub(super) fn take_newest(&mut self, php: &Php) -> Option<PhpConnection> {
-        self.pools.get_mut(&php.number)?.kept.pop_back().map(|kept| kept.connection)
+        let kept = &mut self.pools.get_mut(&php.number)?.kept;
+        let waiting = kept.iter().rposition(|kept| kept.connection.is_read());
+        kept.remove(waiting.unwrap_or(kept.len().checked_sub(1)?)).map(|kept| kept.connection)
     }
 
     /// Takes the connection that has been idle for the longest time.

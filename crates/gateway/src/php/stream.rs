@@ -52,6 +52,8 @@ impl std::fmt::Display for ApplicationAddress {
 #[derive(Debug)]
 pub(super) struct PhpConnection {
     stream: TcpStream,
+    /// Whether the socket tells what the application has read.
+    is_unix: bool,
     id: RequestId,
     /// Received and unread bytes. After a long answer the buffer has room for another.
     buffer: Vec<u8>,
@@ -65,21 +67,30 @@ impl PhpConnection {
     /// Connects. An address that is silent for its part of `patience` is passed over; the caller
     /// limits the whole.
     pub(super) async fn open(address: &ApplicationAddress, patience: Duration) -> io::Result<Self> {
-        let stream = match address {
-            ApplicationAddress::Unix(path) => TcpStream::connect_unix(path).await?,
-            ApplicationAddress::Tcp(addresses) => addresses.connect(patience).await?,
+        let (stream, is_unix) = match address {
+            ApplicationAddress::Unix(path) => (TcpStream::connect_unix(path).await?, true),
+            ApplicationAddress::Tcp(addresses) => (addresses.connect(patience).await?, false),
         };
         let (id, response) = (RequestId::FIRST, FastcgiResponse::new(RequestId::FIRST));
-        Ok(Self { stream, id, buffer: Vec::new(), is_given: false, response })
+        Ok(Self { stream, is_unix, id, buffer: Vec::new(), is_given: false, response })
     }
 
-    /// Whether the connection is reusable: the last answer ended cleanly, and neither bytes nor an
-    /// end of stream have come since.
+    /// Whether the application has read the whole last request, as far as the socket tells. A child
+    /// of PHP leaves the record that ends the content until the child waits for the next request.
+    /// Before, the child may work on although its answer has ended (`fastcgi_finish_request`).
+    pub(super) fn is_read(&self) -> bool {
+        let unread = || self.stream.with_fd(vermeil_io::unread_by_peer).ok()?.ok();
+        !self.is_unix || unread().is_none_or(|bytes| bytes == 0)
+    }
+
+    /// Whether the connection is reusable: the last answer ended cleanly, the application waits for
+    /// a request, and neither bytes nor an end of stream have come since.
     pub(super) async fn is_alive(&mut self) -> bool {
         let Self { stream, buffer, response, .. } = self;
         // A poll would also be pending on another core, and with a spent budget.
         let is_here = stream.move_here().await.is_ok();
-        response.is_over() && is_here && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None))
+        let is_quiet = response.is_over() && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None));
+        is_here && is_quiet && self.is_read()
     }
 
     /// Whether the connection may be kept: the last request was sent whole, and the answer ended
@@ -110,7 +121,7 @@ impl PhpConnection {
         let mut params = Params::new(&mut first, self.id);
         put(&mut params);
         params.finish();
-        let Self { stream, id, buffer, is_given, response } = self;
+        let Self { stream, id, buffer, is_given, response, .. } = self;
         (
             RequestWriter { stream, id: *id, first, is_given },
             ResponseReader { stream, buffer, response, end: None },

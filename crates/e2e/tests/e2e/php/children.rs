@@ -2,16 +2,17 @@
 //! their requests, with their compiled code kept. The status has the time that requests waited for
 //! a child, and the time in the child.
 
-use super::{installed, site, write};
+use super::{installed, site, with, writable, write};
 use crate::support::{ExpectedContent, Io, TestServer, TestSite, on_usual, vermeil};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{collections::HashMap, fs};
 
 on_usual! {
     children_are_replaced_after_their_requests,
     posts_are_answered_while_children_are_replaced,
     code_is_compiled_once,
     status_has_waiting_and_serving_times,
+    work_after_answer_delays_no_request,
 }
 
 /// Runs `test` with a server of each kind of pool that is there.
@@ -87,6 +88,29 @@ fn code_is_compiled_once(io: Io) {
         let said = client.get("/code.php").text().to_owned();
         let hits = said.strip_prefix("on kept ").and_then(|hits| hits.parse::<u64>().ok());
         assert!(hits.is_some_and(|hits| hits > 0), "{name}: {first}, then {said}");
+    });
+}
+
+/// Regression: the next request went to the child that worked on, although others were free.
+fn work_after_answer_delays_no_request(io: Io) {
+    let site = site();
+    let go = writable(&site, "work").join("go");
+    let wait = format!(
+        "for ($i = 0; $i < 60000 && !file_exists('{}'); $i++) {{ usleep(1000); clearstatcache(); }}",
+        go.display()
+    );
+    write(&site, "work.php", &format!("echo getmypid(); fastcgi_finish_request(); {wait}"));
+    write(&site, "who.php", "echo getmypid();");
+    with("php-fpm", |program| {
+        let php = format!("--php={}", program.display());
+        let server = TestServer::start(io, &site, &[&php, "--php-children", "2"]);
+        let mut client = server.client();
+        let worker = client.get("/work.php").text().to_owned();
+        for _ in 0..3 {
+            assert_ne!(client.get("/who.php").text(), worker, "that child works");
+        }
+        fs::write(&go, "").expect("a file");
+        server.stops_clean();
     });
 }
 
