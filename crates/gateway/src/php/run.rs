@@ -254,7 +254,8 @@ async fn finish(
         connection.abort().await;
         return;
     }
-    if php.persistence == RequestPersistence::Keep && connection.may_be_kept().await {
+    let may_be_kept = php.persistence == RequestPersistence::Keep && connection.age_ms() < php.age_ms;
+    if may_be_kept && connection.may_be_kept().await {
         let mut connection = Some(connection);
         let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
         debug_assert_eq!(connection.is_some(), fate == ConnectionFate::Close);

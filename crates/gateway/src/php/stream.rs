@@ -20,7 +20,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use vermeil::{DriverOptions, More, Sleep, TcpStream};
+use vermeil::{DriverOptions, More, Sleep, TcpStream, now_ms};
 use vermeil_exchange::COPY_BYTES_MAX;
 use vermeil_fastcgi::{
     FastcgiResponse, RequestId,
@@ -54,6 +54,7 @@ pub(super) struct PhpConnection {
     stream: TcpStream,
     /// Whether the socket tells what the application has read.
     is_unix: bool,
+    opened_ms: u64,
     id: RequestId,
     /// Received and unread bytes. After a long answer the buffer has room for another.
     buffer: Vec<u8>,
@@ -72,7 +73,13 @@ impl PhpConnection {
             ApplicationAddress::Tcp(addresses) => (addresses.connect(patience).await?, false),
         };
         let (id, response) = (RequestId::FIRST, FastcgiResponse::new(RequestId::FIRST));
-        Ok(Self { stream, is_unix, id, buffer: Vec::new(), is_given: false, response })
+        let opened_ms = now_ms();
+        Ok(Self { stream, is_unix, opened_ms, id, buffer: Vec::new(), is_given: false, response })
+    }
+
+    /// The time since the connection was opened, in milliseconds.
+    pub(super) fn age_ms(&self) -> u64 {
+        now_ms().saturating_sub(self.opened_ms)
     }
 
     /// Whether the application has read the whole last request, as far as the socket tells. A child

@@ -7,6 +7,7 @@ use std::{
     fs,
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
 };
 
 on_usual! {
@@ -20,6 +21,7 @@ on_usual! {
     overdue_request_gets_an_error,
     a_pool_of_others_is_used,
     external_pool_is_shared_with_other_servers,
+    kept_connections_of_external_pool_starve_no_request,
     nothing_is_left_behind,
 }
 
@@ -271,6 +273,36 @@ fn external_pool_is_shared_with_other_servers(io: Io) {
         }
     }
     servers.iter().for_each(TestServer::stops_clean);
+}
+
+/// Regression: while requests followed each other on a kept connection, its child served no other
+/// connection. So requests that cannot be repeated waited until they were late.
+fn kept_connections_of_external_pool_starve_no_request(io: Io) {
+    let site = site();
+    write(&site, "x.php", "usleep(3000); echo file_get_contents('php://input');");
+    let socket = writable(&site, "run").join("php.sock");
+    let Some(_fpm) = Fpm::start(&site, &socket.display().to_string(), 1) else {
+        return eprintln!("SKIPPED: no php-fpm on this machine");
+    };
+    // The server assumes four children and keeps one connection, but there is one child.
+    let option = format!("--php=unix:{}", socket.display());
+    let server = TestServer::start(io, &site, &[&option, "--php-children", "4"]);
+    let mut reader = server.client();
+    until("it listens", || (reader.get("/x.php").status == 200).then_some(()));
+    let writers = [(); 3].map(|()| {
+        let mut writer = server.client();
+        thread::spawn(move || {
+            writer.ask("POST", "/x.php", &["Content-Length: 1"]);
+            writer.send("y");
+            assert_eq!(writer.read(ExpectedContent::Follows).text(), "y");
+        })
+    });
+    // Without a pause, in which the connection would be given up.
+    while !writers.iter().all(thread::JoinHandle::is_finished) {
+        assert_eq!(reader.get("/x.php").status, 200);
+    }
+    writers.into_iter().for_each(|writer| writer.join().expect("an answer"));
+    server.stops_clean();
 }
 
 fn nothing_is_left_behind(io: Io) {
