@@ -50,8 +50,8 @@ pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// nothing more, and a person notices five times the time.
 const HOLD: Duration = Duration::from_millis(20);
 
-/// Bytes of output discarded after an answer that needs no content, for example a redirect's page.
-/// A program that writes more loses its connection.
+/// Bytes of output discarded behind an answer that needs no content, for example a redirect's page,
+/// or that has all of its content. A program that writes more loses its connection.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of an exchange.
@@ -250,12 +250,14 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
         }
     }
 
+    /// The status of the host's page that replaces the program's error, if the host replaces it.
+    fn replaced_status(&mut self, head: &ResponseHead) -> Option<Status> {
+        let rules = self.exchange.head.rules?;
+        self.connection.with_core(|core| core.hosts.with_rules(rules, |rules| rules.replaced(head.status)))
+    }
+
     async fn document(&mut self, mut head: ResponseHead) -> Result<Relayed, Failure> {
-        if let Some(rules) = self.exchange.head.rules
-            && let Some(status) = self
-                .connection
-                .with_core(|core| core.hosts.with_rules(rules, |rules| rules.replaced(head.status)))
-        {
+        if let Some(status) = self.replaced_status(&head) {
             return self.drop_rest(Relayed::ErrorPage(status, head.lines_of_error())).await;
         }
         let AnswerHead { version, content, .. } = self.exchange.head;
@@ -282,6 +284,7 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
         };
         self.write_head(&head, &body, persistence);
         self.note(Sent { status: head.status, body_bytes: 0 });
+        let mut dropped_bytes = 0;
         let mut long;
         loop {
             if let Some(coder) = &mut coder {
@@ -304,6 +307,10 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
             let unsent = || head.content_length.map(|length| length.saturating_sub(body.sent()));
             let left = coder.as_ref().map_or_else(unsent, ContentCoding::left);
             self.gather(&mut hold, enough(left)).await;
+            dropped_bytes += if is_complete { self.output.len() as u64 } else { 0 };
+            if dropped_bytes > DROPPED_BYTES_MAX {
+                break;
+            }
         }
         let is_cut = coder.is_some_and(|coder| !coder.is_complete());
         if is_cut || body.end() == ContentEnd::Short {

@@ -9,6 +9,7 @@ on_usual! {
     program_that_closes_its_output_has_answered,
     standard_streams_can_be_opened_by_name,
     programs_of_next_release_run,
+    endless_output_behind_whole_answer_ends_request,
 }
 
 /// Regression: the end of the answer waited for three seconds.
@@ -67,5 +68,20 @@ fn programs_of_next_release_run(io: Io) {
     fs::rename(&next, &link).expect("turned");
     assert_eq!(get(&mut client, "/cgi-bin/new").text(), "runs\n");
     assert_eq!(get(&mut client, "/cgi-bin/old").status, 404);
+    server.stops_clean();
+}
+
+/// Regression: the server read and discarded the output until the time of the program was over.
+fn endless_output_behind_whole_answer_ends_request(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/x", "printf 'Content-Type: a/b\\nContent-Length: 2\\n\\nok'; exec cat /dev/zero");
+    let server = serve(io, &site, &[]);
+    let mut client = server.client();
+    for _ in 0..2 {
+        // The next request over the connection waits for the end of the first.
+        assert_eq!(get(&mut client, "/cgi-bin/x").text(), "ok");
+        client.ask("HEAD", "/cgi-bin/x", &[]);
+        assert_eq!(client.read(ExpectedContent::Omitted).status, 200);
+    }
     server.stops_clean();
 }
