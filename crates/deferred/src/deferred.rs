@@ -63,8 +63,8 @@ pub async fn answer(connection: &mut Connection, slow: Slow) -> Result<(), Lost>
     connection.begin(request.clone(), start);
     let mut permits = ProgressPermits::default();
     let mut given = give(connection, what, &request, &mut head, rules, &mut permits).await;
-    if given.is_ok() && !permits.is_empty() {
-        // The request is in progress until the client has the answer.
+    if given.is_ok() && (!permits.is_empty() || connection.ends_by_close()) {
+        // The request is in progress, and its answer is not whole, until the client has the answer.
         given = connection.deliver().await.and(given);
     }
     drop(permits);

@@ -69,6 +69,10 @@ impl GatewayClient for Connection {
         Self::note_raw(self);
     }
 
+    fn begin_until_close(&mut self) {
+        Self::begin_until_close(self);
+    }
+
     fn note_oddities(&mut self, oddities: &[Oddity]) {
         Self::note_oddities(self, oddities);
     }

@@ -5,6 +5,7 @@
 //! end. Tested through the binary (`crates/e2e/tests/e2e/log.rs`).
 
 use bytes::Bytes;
+use rustix::net::sockopt::set_socket_linger;
 use vermeil_exchange::{Lost, PasswordUse, RequestName, Sent};
 use vermeil_http::gateway::Oddity;
 use vermeil_log::LoggedClient;
@@ -39,6 +40,8 @@ pub(super) struct UnderWay {
     oddities: Vec<Oddity>,
     /// Whether the program writes the whole answer, so that the first bytes are not known before.
     is_raw: bool,
+    /// Whether the end of the connection is the end of the answer.
+    ends_by_close: bool,
     is_over: bool,
 }
 
@@ -53,6 +56,7 @@ impl UnderWay {
             password: PasswordUse::NotAsked,
             oddities: Vec::new(),
             is_raw: false,
+            ends_by_close: false,
             is_over: false,
         }
     }
@@ -103,6 +107,10 @@ impl super::Connection {
     /// Ends the request that was begun.
     pub fn end(&mut self, result: &Result<Sent, Lost>) {
         if let Some(under_way) = self.under_way.take() {
+            if under_way.ends_by_close && result.is_ok() {
+                // The client gets all sent bytes and an end, as with any other answer.
+                let _ = self.stream.with_fd(|fd| set_socket_linger(fd, None));
+            }
             under_way.end(result);
         }
     }
@@ -134,6 +142,22 @@ impl super::Connection {
         if let Some(under_way) = &mut self.under_way {
             under_way.is_raw = true;
         }
+        self.begin_until_close();
+    }
+
+    /// The end of the connection will be the end of the answer, and the client cannot tell whether
+    /// all of the answer came. So every end before `end` resets the connection, also if a stop
+    /// drops the task.
+    pub(crate) fn begin_until_close(&mut self) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.ends_by_close = true;
+            let _ = self.stream.with_fd(vermeil_io::reset_when_closed);
+        }
+    }
+
+    /// Whether the end of the connection is the end of the answer.
+    pub fn ends_by_close(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|under_way| under_way.ends_by_close)
     }
 
     /// Whether the answer is a program's, unchanged.

@@ -67,6 +67,10 @@ pub trait GatewayClient {
     /// Notes that the answer is a program's, unchanged.
     fn note_raw(&mut self);
 
+    /// The end of the connection will be the end of the answer. Until the answer is whole, every
+    /// other end resets the connection.
+    fn begin_until_close(&mut self);
+
     /// Notes the parts that were left out of the program's answer.
     fn note_oddities(&mut self, oddities: &[Oddity]);
 

@@ -411,6 +411,9 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
 
     fn write_head(&mut self, head: &ResponseHead, body: &Body, persistence: Persistence) {
         let exchange = self.exchange;
+        if body.framing() == BodyFraming::UntilClose {
+            self.connection.begin_until_close();
+        }
         self.connection.with_core(|core| {
             let GatewayCore { output: out, hosts, heads, .. } = core;
             let start = out.len();

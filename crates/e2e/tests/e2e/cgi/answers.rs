@@ -13,6 +13,7 @@ use std::{
 
 on_both! {
     cut_answer_without_length_is_reset,
+    stop_resets_answer_without_length,
     killed_program_cuts_answer_despite_late_news,
     death_of_young_spawner_cuts_answer,
     long_content_is_refused_before_its_upload,
@@ -289,4 +290,22 @@ fn cut_answer_without_length_is_reset(io: Io) {
         assert!(client.received().ends_with(b"first part\n"), "{request}");
     }
     server.stops_clean();
+}
+
+/// Regression: the end of a drain closed the connection, so the client took the part for the whole.
+fn stop_resets_answer_without_length(io: Io) {
+    let site = site();
+    script(&site, "cgi-bin/x", "printf 'Content-Type: a/b\\n\\nfirst part\\n'; sleep 1000");
+    script(&site, "cgi-bin/nph-x", "printf 'HTTP/1.1 200 OK\\r\\n\\r\\nfirst part\\n'; sleep 1000");
+    let server = serve(io, &site, &["--cgi-nph", "--drain-timeout", "100ms"]);
+    let requests = ["GET /cgi-bin/x HTTP/1.0\r\n\r\n", "GET /cgi-bin/nph-x HTTP/1.1\r\nHost: h\r\n\r\n"];
+    let mut clients = requests.map(|request| {
+        let mut client = server.client();
+        client.send(request);
+        receive_until(&mut client, b"first part\n");
+        client
+    });
+    assert_eq!(server.stop(), Some(4), "connections were cut: {server:?}");
+    let ends = clients.each_mut().map(TestClient::read_to_end);
+    assert_eq!(ends, [ConnectionEnd::Reset, ConnectionEnd::Reset]);
 }
