@@ -19,7 +19,9 @@ const FINEST_NS: u64 = 64;
 
 /// Whether this number of samples supports a percentile: at least ten samples must lie above.
 pub fn supports(count: u64, percent: f64) -> bool {
-    count as f64 * (100.0 - percent) >= 1000.0
+    // Counted in ten-thousandths of a percent, because 100.0 - 99.9 is slightly less than 0.1.
+    let beyond = ((100.0 - percent) * 10_000.0).round() as u128;
+    u128::from(count) * beyond >= 10 * 1_000_000
 }
 
 /// A histogram of times.
@@ -195,6 +197,23 @@ mod tests {
             assert_eq!(merged.count(), 2 * times.count() + 1);
         }
         assert!(serde_json::from_str::<Times>("\"AAAA\"").is_err());
+    }
+
+    /// Regression: ten of 10,000 samples lie above 99.9 %, and the percentile was left out.
+    #[test]
+    fn percentile_needs_ten_samples_above() {
+        for (percent, least) in [
+            (50.0, 20),
+            (75.0, 40),
+            (99.0, 1000),
+            (99.5, 2000),
+            (99.9, 10_000),
+            (99.95, 20_000),
+            (99.99, 100_000),
+        ] {
+            assert!(supports(least, percent) && !supports(least - 1, percent), "{percent}");
+        }
+        assert!(!supports(u64::MAX, 100.0));
     }
 
     #[test]
