@@ -6,6 +6,7 @@
 //! process, and every n-th arrival of a row is a row. Tested here.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub struct ArrivalStep {
 pub enum ArrivalsError {
     /// The text has another format.
     #[error(
-        "{0:?} tells no arrivals: write a rate per second (1000, poisson:1000, constant:1000) or steps:10s@100,10s@500"
+        "{0:?} tells no arrivals: write a rate per second (1000, poisson:1000, constant:1000) or steps:10s@100,10s@500; \
+         a rate is at least 0.00001 and at most 1000000000"
     )]
     Form(String),
     /// A line of the file is not a time.
@@ -128,18 +130,45 @@ impl Schedule {
         Some((index, self.at))
     }
 
-    /// Number of arrivals before `until`, from the start, that have not been drawn; at most
-    /// `UNDRAWN_MAX`.
+    /// Number of arrivals before `until`, from the start, that have not been drawn. Beyond
+    /// `COUNTED_MAX` arrivals the number is the mean, which differs by some thousandths.
     pub fn undrawn(&self, until: Duration) -> u64 {
         let mut ahead = self.clone();
         let undrawn = std::iter::from_fn(|| ahead.draw()).take_while(|&(_, at)| at < until);
-        undrawn.take(UNDRAWN_MAX).count() as u64
+        let counted = undrawn.take(COUNTED_MAX).count() as u64;
+        if counted < COUNTED_MAX as u64 { counted } else { counted + ahead.mean(until) }
+    }
+
+    /// The mean number of arrivals between the last arrival and `until`.
+    fn mean(&self, until: Duration) -> u64 {
+        let (from, to) = (self.at.as_secs_f64(), until.as_secs_f64());
+        let of_rate = |rate: f64, from: f64, to: f64| (to - from).max(0.0) * rate / self.parts;
+        let mean = match &self.arrivals {
+            Arrivals::Poisson(rate) | Arrivals::Constant(rate) => of_rate(*rate, from, to),
+            Arrivals::Steps(steps) => {
+                let (mut begins, mut sum) = (0.0, 0.0);
+                for (index, step) in steps.iter().enumerate() {
+                    let ends = begins + step.lasts.as_secs_f64();
+                    let ends_here = if index + 1 == steps.len() { to } else { ends.min(to) };
+                    sum += of_rate(step.rate, from.max(begins), ends_here);
+                    begins = ends;
+                }
+                sum
+            }
+            Arrivals::Recorded(times) => {
+                let left = times.iter().skip(self.next_index).step_by(self.stride);
+                return left.take_while(|&&at| at < until).count() as u64;
+            }
+        };
+        mean.round() as u64
     }
 }
 
-/// Maximum count of [`Schedule::undrawn`]: about a second of counting, for a load above any
-/// injector.
-const UNDRAWN_MAX: usize = 50_000_000;
+/// Arrivals that [`Schedule::undrawn`] counts one by one: some ten milliseconds of counting.
+const COUNTED_MAX: usize = 1_000_000;
+/// The lowest and the highest rate per second. A run lasts a day at most, so a lower rate has no
+/// arrival; a higher rate is above any injector. Within these bounds no time overflows.
+const RATES: RangeInclusive<f64> = 1e-5..=1e9;
 
 fn exponential(random: &mut Random, rate: f64) -> Duration {
     Duration::try_from_secs_f64(random.exponential(1.0 / rate)).unwrap_or(Duration::MAX / 4)
@@ -171,7 +200,7 @@ impl FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Self, ArrivalsError> {
         let wrong = || ArrivalsError::Form(text.to_owned());
-        let rate = |text: &str| text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+        let rate = |text: &str| text.parse().ok().filter(|rate| RATES.contains(rate));
         match text.split_once(':') {
             None => rate(text).map(Self::Poisson).ok_or_else(wrong),
             Some(("poisson", text)) => rate(text).map(Self::Poisson).ok_or_else(wrong),
@@ -284,6 +313,21 @@ mod tests {
         assert_eq!(steps.steps_last(), Some(Duration::from_secs(15)));
     }
 
+    /// Regression: the count stopped at 50 million on each core, and took seconds.
+    #[test]
+    fn every_undrawn_arrival_of_a_high_rate_counts() {
+        let hour = Duration::from_secs(3600);
+        for text in ["1e8", "constant:1e8", "steps:60s@1e8,1s@1e8", "steps:7200s@1e8"] {
+            let mut row = text.parse::<Arrivals>().unwrap().schedule(0, 2, 1);
+            let undrawn = row.undrawn(hour) as f64;
+            assert!((undrawn / 1.8e11 - 1.0).abs() < 1e-3, "{text}: {undrawn}");
+            (0..1000).for_each(|_| drop(row.draw()));
+            assert!(row.undrawn(Duration::from_micros(1)) <= 1, "{text}");
+        }
+        let many = Arrivals::Recorded((0..3_000_000).map(Duration::from_micros).collect());
+        assert_eq!(many.schedule(1, 2, 1).undrawn(hour), 1_500_000);
+    }
+
     #[test]
     fn records_are_replayed() {
         let arrivals = Arrivals::recorded("# seconds\n0\n0.5\n0.5\n\n2\n").unwrap();
@@ -298,7 +342,9 @@ mod tests {
         for text in ["poisson:1000", "constant:0.5", "steps:10s@100,200ms@5"] {
             assert_eq!(text.parse::<Arrivals>().unwrap().to_string(), text);
         }
-        for text in ["", "0", "-1", "x:1", "steps:", "steps:1s", "inf"] {
+        for text in
+            ["", "0", "-1", "x:1", "steps:", "steps:1s", "inf", "NaN", "constant:1e-20", "1e-300", "1e10"]
+        {
             assert!(text.parse::<Arrivals>().unwrap_err().to_string().contains("steps:10s@100"), "{text}");
         }
     }
