@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
+/// The longest time in seconds that can be written: a year, because a longer time is a mistake. A
+/// drawn log-normal time is not longer either.
+const LONGEST_S: f64 = 3.2e7;
+
 /// A distribution of think times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Think {
@@ -78,7 +82,8 @@ impl Think {
             Self::Uniform(low, high) => low + (high - low).mul_f64(random.unit()),
             Self::LogNormal { median, sigma } => {
                 let factor = (sigma * random.normal()).exp();
-                Duration::try_from_secs_f64(median.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+                // A larger sum with a moment of the clock would overflow.
+                Duration::from_secs_f64((median.as_secs_f64() * factor).min(LONGEST_S))
             }
         }
     }
@@ -149,8 +154,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let seconds = number.parse::<f64>().ok()? * seconds;
-    // A year, because a longer time is a mistake.
-    (seconds <= 3.2e7).then(|| Duration::try_from_secs_f64(seconds).ok())?
+    (seconds <= LONGEST_S).then(|| Duration::try_from_secs_f64(seconds).ok())?
 }
 
 #[cfg(test)]
@@ -178,6 +182,14 @@ mod tests {
         let think: Think = "exp:5s:6s".parse().unwrap();
         let mut random = Random::new(3, 1);
         assert!((0..10_000).all(|_| think.draw(&mut random) <= Duration::from_secs(6)));
+    }
+
+    /// Regression: some times were too long to be added to the time of the clock.
+    #[test]
+    fn drawn_time_is_never_longer_than_a_year() {
+        let think: Think = "lognormal:8000h:10".parse().unwrap();
+        let mut random = Random::new(3, 1);
+        assert!((0..10_000).all(|_| think.draw(&mut random).as_secs_f64() <= LONGEST_S));
     }
 
     #[test]
