@@ -138,13 +138,16 @@ fn seconds(time: &str) -> Option<i64> {
     let (date, zone) = time.split_once(' ')?;
     let mut parts = date.split(['/', ':']);
     let mut next = || parts.next();
-    let day: i64 = next()?.parse().ok()?;
+    // Two digits, and four of the year: larger numbers would overflow.
+    let number =
+        |text: &str, digits: usize| text.parse::<u16>().ok().filter(|_| text.len() <= digits).map(i64::from);
+    let day = number(next()?, 2)?;
     let month = next()?;
     let month = MONTHS.iter().position(|&name| name == month)? as i64 + 1;
-    let year: i64 = next()?.parse().ok()?;
-    let [hour, minute, second] = [next()?, next()?, next()?].map(|text| text.parse::<i64>().ok());
+    let year = number(next()?, 4)?;
+    let [hour, minute, second] = [next()?, next()?, next()?].map(|text| number(text, 2));
     let (sign, zone) = (if zone.starts_with('-') { -1 } else { 1 }, zone.trim_start_matches(['+', '-']));
-    let zone: i64 = zone.parse().ok()?;
+    let zone = number(zone, 4)?;
     let zone_seconds = sign * (zone / 100 * 3600 + zone % 100 * 60);
     Some(days(year, month, day) * 86_400 + hour? * 3600 + minute? * 60 + second? - zone_seconds)
 }
@@ -168,7 +171,15 @@ mod tests {
         assert_eq!(seconds("01/Jan/1970:00:00:00 +0000"), Some(0));
         assert_eq!(seconds("10/Oct/2000:13:55:36 -0700"), Some(971_211_336));
         assert_eq!(seconds("29/Feb/2024:12:00:00 +0130"), Some(1_709_202_600));
-        assert_eq!(seconds("29/Foo/2024:12:00:00 +0000"), None);
+        // Regression: the last of these was a panic.
+        for wrong in [
+            "29/Foo/2024:12:00:00 +0000",
+            "29/Feb/2024:-12:00:00 +0000",
+            "29/Feb/2024:12:00:00 +999999999",
+            "29/Feb/9223372036854775807:12:00:00 +0000",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
     }
 
     fn log_of(requests: &[&str]) -> Vec<u8> {
