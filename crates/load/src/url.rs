@@ -97,8 +97,14 @@ fn authority_parts(authority: &str, default_port: u16) -> Result<(String, u16), 
         None => return Err("something stands behind its bracket"),
     };
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
-    if host.is_empty() || !host.bytes().all(allowed) {
+    if host.is_empty() {
         return Err("it has no host");
+    }
+    if !host.is_ascii() {
+        return Err("its host has letters beyond ASCII: write the name in its form xn--…");
+    }
+    if !host.bytes().all(allowed) {
+        return Err("its host has characters that no name has");
     }
     Ok((host.to_owned(), port))
 }
@@ -175,6 +181,8 @@ mod tests {
             ("localhost:80", "no scheme"),
             ("ftp://a/", "neither http"),
             ("http://", "no host"),
+            ("http://b\u{fc}cher.example/", "xn--"),
+            ("http://a b/", "characters that no name has"),
             ("http://a:x/", "port"),
             ("http://a:0/", "port"),
             ("http://[::1/", "bracket"),
