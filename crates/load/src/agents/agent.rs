@@ -5,9 +5,9 @@
 //! only the coordinator has access. Tested in `tests/agents`.
 
 use std::io::{self, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::ops::ControlFlow;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ use crate::run::RunProgress;
 
 /// Longest time for sending a message. After this time the coordinator counts as gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time from a connection to the greeting of its coordinator. An agent serves one peer at a
+/// time, so a silent peer would keep every coordinator waiting.
+const GREETING: Duration = Duration::from_secs(5);
 
 /// Options of an agent.
 #[derive(Clone, Debug)]
@@ -54,7 +58,8 @@ pub fn serve(listener: &TcpListener, options: &AgentOptions, mut tell: impl FnMu
             Err(error) => return Err(error),
         };
         tell(&format!("coordinator {from}"));
-        match attend(stream, options) {
+        match attend(stream, options, GREETING) {
+            Ok(ServedPeer::Coordinator(1)) => tell(&format!("coordinator {from} is done: 1 run")),
             Ok(ServedPeer::Coordinator(jobs)) => tell(&format!("coordinator {from} is done: {jobs} runs")),
             // The peer only checked whether an agent listens.
             Ok(ServedPeer::Nobody) => continue,
@@ -74,17 +79,25 @@ enum ServedPeer {
     Nobody,
 }
 
-fn attend(stream: TcpStream, options: &AgentOptions) -> io::Result<ServedPeer> {
+fn attend(stream: TcpStream, options: &AgentOptions, greeting: Duration) -> io::Result<ServedPeer> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
     let orders = listen(stream.try_clone()?);
     let mut stream = stream;
     let (mut job, mut jobs, mut is_known) = (None, 0, false);
     loop {
-        let order = match orders.recv() {
+        let order = match is_known {
+            true => orders.recv().map_err(|_closed| RecvTimeoutError::Disconnected),
+            false => orders.recv_timeout(greeting),
+        };
+        let order = match order {
             Ok(order) => order?,
             Err(_closed) if is_known => return Ok(ServedPeer::Coordinator(jobs)),
-            Err(_closed) => return Ok(ServedPeer::Nobody),
+            Err(_closed_or_silent) => {
+                // Ends the thread that reads.
+                let _gone = stream.shutdown(Shutdown::Both);
+                return Ok(ServedPeer::Nobody);
+            }
         };
         let reply = match order {
             CoordinatorOrder::Hello { version: VERSION } => {
@@ -188,4 +201,22 @@ fn run(
         }
         Err(error) => AgentReply::Refused(error.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// Regression: a connection without a greeting, such as that of a scanner, kept all
+    /// coordinators waiting until it ended.
+    #[test]
+    fn silent_peer_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let options = AgentOptions { cpus: Vec::new(), io: IoChoice::Auto, coordinators: Coordinators::One };
+        let served = attend(listener.accept().unwrap().0, &options, Duration::from_millis(20)).unwrap();
+        assert!(matches!(served, ServedPeer::Nobody));
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    }
 }
