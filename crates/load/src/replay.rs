@@ -7,6 +7,7 @@
 //! are skipped and counted. Tested here, and on the server's own log in `crates/e2e/tests/load.rs`.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::pace::Arrivals;
@@ -138,18 +139,21 @@ fn seconds(time: &str) -> Option<i64> {
     let (date, zone) = time.split_once(' ')?;
     let mut parts = date.split(['/', ':']);
     let mut next = || parts.next();
-    // Two digits, and four of the year: larger numbers would overflow.
-    let number =
-        |text: &str, digits: usize| text.parse::<u16>().ok().filter(|_| text.len() <= digits).map(i64::from);
-    let day = number(next()?, 2)?;
+    let number = |text: &str, bounds: RangeInclusive<u16>| {
+        text.parse().ok().filter(|number| bounds.contains(number)).map(i64::from)
+    };
+    let day = number(next()?, 1..=31)?;
     let month = next()?;
     let month = MONTHS.iter().position(|&name| name == month)? as i64 + 1;
-    let year = number(next()?, 4)?;
-    let [hour, minute, second] = [next()?, next()?, next()?].map(|text| number(text, 2));
+    let year = number(next()?, 0..=9999)?;
+    let hour = number(next()?, 0..=23)?;
+    let minute = number(next()?, 0..=59)?;
+    // 60 is a leap second.
+    let second = number(next()?, 0..=60)?;
     let (sign, zone) = (if zone.starts_with('-') { -1 } else { 1 }, zone.trim_start_matches(['+', '-']));
-    let zone = number(zone, 4)?;
+    let zone = number(zone, 0..=9999)?;
     let zone_seconds = sign * (zone / 100 * 3600 + zone % 100 * 60);
-    Some(days(year, month, day) * 86_400 + hour? * 3600 + minute? * 60 + second? - zone_seconds)
+    Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - zone_seconds)
 }
 
 /// Days from 1970 to a Gregorian date. Years begin in March, so the leap day is the last day of a
@@ -174,7 +178,9 @@ mod tests {
         // Regression: the last of these was a panic.
         for wrong in [
             "29/Foo/2024:12:00:00 +0000",
+            "32/Oct/2024:12:00:00 +0000",
             "29/Feb/2024:-12:00:00 +0000",
+            "29/Feb/2024:24:00:00 +0000",
             "29/Feb/2024:12:00:00 +999999999",
             "29/Feb/9223372036854775807:12:00:00 +0000",
         ] {
