@@ -110,8 +110,8 @@ pub enum ValidityWarning {
         answers: u64,
         /// Length of the window.
         window: Duration,
-        /// Whether an answer had begun to arrive, and no request had failed.
-        arriving: bool,
+        /// The requests without a good answer.
+        others: OtherRequests,
     },
     /// The user ended the run before the end of the window.
     Interrupted {
@@ -125,6 +125,30 @@ pub enum ValidityWarning {
         /// The agent and the reason.
         agent: String,
     },
+}
+
+/// The state of the requests in a window without a good answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherRequests {
+    /// No request was due.
+    NoneDue,
+    /// An answer had begun to arrive, and no request had failed.
+    Arriving,
+    /// Requests failed, or the server sent nothing.
+    Unanswered,
+}
+
+impl OtherRequests {
+    fn of(outcome: &Outcome) -> Self {
+        let total = &outcome.total;
+        if total.begun + total.ended() + outcome.unfinished + outcome.missed == 0 {
+            Self::NoneDue
+        } else if total.bytes > 0 && total.failed() == 0 {
+            Self::Arriving
+        } else {
+            Self::Unanswered
+        }
+    }
 }
 
 /// The bounds of a trustworthy run.
@@ -248,9 +272,8 @@ impl Gates {
 impl ValidityWarning {
     /// The doubt about an `outcome` that is too short for a result.
     pub(crate) fn too_short(outcome: &Outcome) -> Self {
-        let total = &outcome.total;
-        let arriving = total.bytes > 0 && total.failed() == 0;
-        Self::TooShort { answers: total.good, window: outcome.window, arriving }
+        let others = OtherRequests::of(outcome);
+        Self::TooShort { answers: outcome.total.good, window: outcome.window, others }
     }
 
     /// Whether the doubt concerns the speed of the server, not the correctness of answers.
@@ -347,7 +370,7 @@ impl fmt::Display for ValidityWarning {
                 "{pages} pages found no back end: start `vermeil load backend`, or name its address with \
                  `load files --backend`"
             ),
-            Self::TooShort { answers, window, arriving } => write_too_short(f, *answers, *window, *arriving),
+            Self::TooShort { answers, window, others } => write_too_short(f, *answers, *window, *others),
             Self::Interrupted { window, planned: UNTIL_DONE } => {
                 write!(f, "ended early: the window was {window:.1?}, and not everything was done")
             }
@@ -380,13 +403,17 @@ fn write_too_short(
     f: &mut fmt::Formatter<'_>,
     answers: u64,
     window: Duration,
-    arriving: bool,
+    others: OtherRequests,
 ) -> fmt::Result {
     match (answers, window) {
         (_, Duration::ZERO) => f.write_str(
             "the run was over before its window began: ask for more requests, or shorten --ramp-up and --warm-up",
         ),
-        (0, window) if arriving => {
+        (0, window) if others == OtherRequests::NoneDue => write!(
+            f,
+            "no request was due in {window:.1?}: give a longer --duration, a higher --rate or shorter --think times"
+        ),
+        (0, window) if others == OtherRequests::Arriving => {
             write!(f, "not one answer ended in {window:.1?}, and bytes arrived: give a longer --duration")
         }
         (0, window) => {
@@ -512,6 +539,15 @@ pub(crate) mod tests {
         let said = |bytes| doubts(|o| (o.total.good, o.total.bytes) = (0, bytes))[0].to_string();
         assert!(said(7).contains("not one answer ended in 10.0s"), "{}", said(7));
         assert!(said(0).contains("is the server up"), "{}", said(0));
+    }
+
+    /// Regression: the cure asked whether the server was up, and no request had been sent.
+    #[test]
+    fn window_without_requests_asks_for_more_requests() {
+        let said = doubts(|o| (o.total.good, o.total.begun) = (0, 0))[0].to_string();
+        assert!(said.contains("no request was due in 10.0s") && said.contains("--rate"), "{said}");
+        let missed = doubts(|o| (o.total.good, o.total.begun, o.missed) = (0, 0, 5))[0].to_string();
+        assert!(missed.contains("is the server up"), "{missed}");
     }
 
     /// Regression: the message compared with the time of other requests, and there were none.

@@ -55,6 +55,9 @@ pub enum ArrivalsError {
         /// The text of the line.
         text: String,
     },
+    /// The file has no time.
+    #[error("it has no arrival: write a time in seconds on each line, such as 0.5")]
+    Empty,
 }
 
 impl Arrivals {
@@ -62,7 +65,8 @@ impl Arrivals {
     /// are ignored.
     ///
     /// # Errors
-    /// [`ArrivalsError::Line`] for a line that is not a time, or is before the previous time.
+    /// [`ArrivalsError::Line`] for a line that is not a time, or is before the previous time;
+    /// [`ArrivalsError::Empty`] without any time.
     pub fn recorded(text: &str) -> Result<Self, ArrivalsError> {
         let mut times: Vec<Duration> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -77,6 +81,9 @@ impl Arrivals {
                 return Err(wrong());
             }
             times.push(at);
+        }
+        if times.is_empty() {
+            return Err(ArrivalsError::Empty);
         }
         Ok(Self::Recorded(times.into()))
     }
@@ -335,6 +342,8 @@ mod tests {
         assert_eq!(all(&arrivals, 3, 10), expected);
         let wrong = Arrivals::recorded("1\n0.5\n").unwrap_err().to_string();
         assert!(wrong.starts_with("line 2"), "{wrong}");
+        // Regression: a run without requests asked whether the server was up.
+        assert_eq!(Arrivals::recorded("# nothing\n"), Err(ArrivalsError::Empty));
     }
 
     #[test]
