@@ -80,21 +80,23 @@ pub(crate) struct LoadArgs {
     /// Users; without WORKLOAD, connections with one open request each
     ///
     /// From 1 to 1000000. With --rate: the most open sessions or requests. Further arrivals wait,
-    /// and the waiting time counts.
-    #[arg(long, short, value_name = "N", default_value_t = 64)]
+    /// and the waiting time counts. Not with --find-max. Default: 64.
+    #[arg(long, short, value_name = "N")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
-    connections: usize,
+    connections: Option<usize>,
 
     /// The cpus to run on: all, a number, or a list
     ///
     /// As for `vermeil serve`. The injector slows down a server on the same cpus, so give each its
-    /// own cpus.
-    #[arg(long, value_name = "LIST|N|all", default_value_t = CoreSelection::All, value_parser = parse_cores)]
-    cores: CoreSelection,
+    /// own cpus. Not with --agents. Default: all.
+    #[arg(long, value_name = "LIST|N|all", value_parser = parse_cores)]
+    cores: Option<CoreSelection>,
 
     /// The kernel interface for input and output
-    #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    io: LoadIo,
+    ///
+    /// Not with --agents. Default: auto.
+    #[arg(long, value_name = "DRIVER")]
+    io: Option<LoadIo>,
 
     /// The seed of all random numbers; the same seed gives the same users and arrivals
     ///

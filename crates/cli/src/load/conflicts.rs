@@ -32,6 +32,7 @@ impl LoadArgs {
             .chain(self.of_log(asked))
             .chain(self.of_quality(asked))
             .chain(self.of_bounds(asked))
+            .chain(self.of_place())
             .find(|(_, _, both, _)| *both);
         found.map_or(Ok(()), |(one, other, _, cure)| Err(LoadUsage::Together { one, other, cure }))
     }
@@ -145,6 +146,24 @@ impl LoadArgs {
                 asked == LoadRunKind::Sessions && quality.good_rate < quality.tolerable_rate,
                 "a good download is tolerable too: give --tolerable-rate a rate that is not higher",
             ),
+        ]
+    }
+
+    /// Options that another option decides. Not declared with the options, because clap takes an
+    /// option that conflicts with a given option as present. So `-c 2 --users-from 5` would need no
+    /// --find-max.
+    fn of_place(&self) -> [OptionConflict; 3] {
+        let by_agents = !self.agents.agents.is_empty();
+        let own = "each agent sets it for itself: give it to `vermeil load agent`";
+        [
+            (
+                "--find-max",
+                "--connections",
+                self.search.find_max && self.connections.is_some(),
+                "the search varies the users: leave --connections out, or write --users-from and --users-max",
+            ),
+            ("--agents", "--cores", by_agents && self.cores.is_some(), own),
+            ("--agents", "--io", by_agents && self.io.is_some(), own),
         ]
     }
 

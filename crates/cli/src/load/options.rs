@@ -247,7 +247,7 @@ pub(super) struct SearchArgs {
     ///
     /// Each run has the phases of --ramp-up, --warm-up, --duration. Not with --connections, --rate,
     /// --arrivals, --requests. Default: one run.
-    #[arg(long, conflicts_with = "connections")]
+    #[arg(long)]
     pub(super) find_max: bool,
 
     /// Users of the first run
@@ -296,7 +296,7 @@ pub(super) struct AgentsArgs {
     ///
     /// Users and rates are divided among the agents. Not with --cores and --io, which each agent
     /// sets for itself. Default: this process makes the load.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["cores", "io"])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) agents: Vec<String>,
 
     /// How long to wait for agents to start, in seconds or with a unit: ms, s, m, h

@@ -2,8 +2,8 @@
 //!
 //! Tested in `load/tests.rs`.
 
-use super::LoadArgs;
 use super::conflicts::LoadRunKind;
+use super::{LoadArgs, LoadIo};
 use crate::Exit;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use vermeil_load::{
     session::{Builtin, Model, ModelError, SessionLoop, SessionPlan, manifest},
     wire::{LoadRequest, Reuse},
 };
+use vermeil_topology::CoreSelection;
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,9 @@ pub(super) fn exit_of(error: &LoadError) -> Exit {
 /// Default duration of a run that has no end of its own.
 const DURATION: Duration = Duration::from_secs(10);
 
+/// Default number of users.
+const CONNECTIONS: usize = 64;
+
 /// Default timeout of a request without a workload.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -120,6 +124,10 @@ impl LoadArgs {
         }
     }
 
+    fn connections(&self) -> usize {
+        self.connections.unwrap_or(CONNECTIONS)
+    }
+
     fn simple(&self, urls: Vec<Url>) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let arrivals = self.arrivals()?;
         let think = self.time.think.unwrap_or(Think::NONE).compressed(self.time.compress);
@@ -127,7 +135,7 @@ impl LoadArgs {
             common: self.common(arrivals.as_ref())?,
             urls,
             request: self.request()?,
-            connections: self.connections,
+            connections: self.connections(),
             pace: arrivals.map_or(Loop::Closed { think }, |arrivals| Loop::Open { arrivals }),
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
             protocol: self.protocol(),
@@ -158,7 +166,7 @@ impl LoadArgs {
         let plan = SimplePlan {
             common: self.common(Some(&replay.arrivals))?,
             request: self.request()?,
-            connections: self.connections,
+            connections: self.connections(),
             pace: Loop::Open { arrivals: replay.arrivals },
             reuse: if self.requests.no_keepalive { Reuse::Close } else { Reuse::Keep },
             protocol: self.protocol(),
@@ -198,7 +206,7 @@ impl LoadArgs {
             common,
             url: url.clone(),
             model,
-            users: self.connections,
+            users: self.connections(),
             pace,
             quality: self.quality.quality().compressed(factor),
             request: self.request()?,
@@ -246,7 +254,8 @@ impl LoadArgs {
 
     fn common(&self, arrivals: Option<&Arrivals>) -> Result<CommonOptions, LoadUsage> {
         let around = vermeil_config::Surroundings::here()?;
-        let cpus = self.cores.resolve(&around.machine, &around.allowed)?;
+        let cores = self.cores.as_ref().unwrap_or(&CoreSelection::All);
+        let cpus = cores.resolve(&around.machine, &around.allowed)?;
         let time = &self.time;
         let or_none = |span: Option<crate::values::Span>| span.map_or(Duration::ZERO, Duration::from);
         let (ramp_up, warm_up) = (or_none(time.ramp_up), or_none(time.warm_up));
@@ -263,7 +272,7 @@ impl LoadArgs {
             tls_verify: self.trust()?,
             tls_sessions: if self.requests.resume { TlsSessions::Resumed } else { TlsSessions::Full },
             cpus: cpus.into_iter().map(|cpu| cpu.0 as usize).collect(),
-            io: self.io.choice(),
+            io: self.io.unwrap_or(LoadIo::Auto).choice(),
             seed: self.seed,
             ..CommonOptions::default()
         })

@@ -184,7 +184,7 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let log = log.to_str().unwrap();
-    let cases: [&[&str]; 31] = [
+    let cases: [&[&str]; 34] = [
         &[URL, "--good", "1s"],
         &[URL, "--tolerable", "6s"],
         &[URL, "--good-share", "90"],
@@ -216,6 +216,9 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
         &[URL, "--requests", "5", "--ramp-down", "10s"],
         &["single", URL, "--arrivals", "x", "--ramp-down", "10s"],
         &[log, URL, "--ramp-down", "10s"],
+        &[URL, "--find-max", "--connections", "5"],
+        &[URL, "--agents", "a:1", "--cores", "1"],
+        &[URL, "--agents", "a:1", "--io", "epoll"],
     ];
     for words in cases {
         let wrong = job(words).unwrap_err();
@@ -230,11 +233,13 @@ fn options_that_exclude_each_other_are_named_with_the_cure() {
     assert!(nothing_to_compress.to_string().contains("--think"), "{nothing_to_compress}");
     assert!(job(&[URL, "--compress", "2", "--think", "1s"]).is_ok());
     for words in [
-        &["--find-max", "-c", "5"][..],
-        &["--agents", "a:1", "--cores", "1"],
-        &["--precision", "5"],
+        &["--precision", "5"][..],
         &["--choice", "fixed"],
         &["--agents-wait", "5s"],
+        // Regression: these were accepted and ignored, because --find-max conflicts with -c.
+        &["--users-from", "5", "-c", "5"],
+        &["--confirm", "1", "-c", "5"],
+        &["--agents-wait", "5s", "--cores", "1"],
     ] {
         assert!(OutputLine::try_parse_from([&["load", URL], words].concat()).is_err(), "{words:?}");
     }
