@@ -562,11 +562,31 @@ macro_rules! texts {
 
 texts! {
     String: ValueKind::Text, |text| text;
-    PathBuf: ValueKind::Path, |path| path.display().to_string();
     Listen: ValueKind::Address, |listen| listen.to_string();
     FileMode: ValueKind::Text, |mode| mode.to_string();
     vermeil_log::LogFormat: ValueKind::Text, |format| format.to_string();
     vermeil_log::LogTarget: ValueKind::Log, |target| target.to_string();
+}
+
+impl ConfigSetting for PathBuf {
+    fn kind() -> ValueKind {
+        ValueKind::Path
+    }
+
+    fn read(node: &ConfigNode<'_>, reader: &mut ConfigReader) -> Option<Self> {
+        let text = reader.text(node, &ValueKind::Path)?;
+        // An empty path would be the folder of the file, which may have keys of certificates.
+        if text.is_empty() || text.contains('\0') {
+            let what = format!("{text:?}: write a path; \".\" is the folder of this file");
+            reader.problem(node.span(), what);
+            return None;
+        }
+        Some(text.into())
+    }
+
+    fn shown(&self) -> Option<String> {
+        Some(format!("{:?}", self.display().to_string()))
+    }
 }
 
 impl ConfigSetting for ControlTarget {

@@ -10,6 +10,20 @@ fn refused(cases: &[(&str, &str)]) {
     }
 }
 
+/// Regression: a host with `root = ""` served the folder of the configuration.
+#[test]
+fn empty_path_is_refused() {
+    for (key, value) in [("root", ""), ("root", "a\\u0000"), ("client_issuers", "")] {
+        let shown = value.replace("\\u0000", "\\0");
+        let expected = format!(
+            "v.toml:2:{}: host.{key}: \"{shown}\": write a path; \".\" is the folder of this file",
+            key.len() + 4
+        );
+        let found = problems(&format!("[[host]]\n{key} = \"{value}\"\n"));
+        assert_eq!(found.first(), Some(&expected), "{found:?}");
+    }
+}
+
 #[test]
 fn listeners_and_hosts_must_fit_together() {
     refused(&[
