@@ -116,19 +116,11 @@ impl ConfigText {
 
 impl IncludedFile {
     fn read(path: PathBuf) -> Self {
-        let text = fs::read(&path).map_err(|error| {
-            let cure = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
-                    "; remove the name, or change include so that it is left out"
-                }
-                _ => "",
-            };
-            format!("cannot read this included file: {}{cure}", rights::explain(error))
-        });
-        let text = text.and_then(|bytes| {
+        let text = bytes_of(&path).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                format!("byte {at} of this included file is no UTF-8; save the file as UTF-8")
+                let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+                format!("line {line} of this included file is no UTF-8; save the file as UTF-8")
             })
         });
         Self { path, start: 0, text }
@@ -137,6 +129,25 @@ impl IncludedFile {
     fn source(&self) -> SourceText<'_> {
         SourceText { file: Some(self), text: self.text.as_deref().unwrap_or_default(), start: self.start }
     }
+}
+
+/// The content of an included file, or why there is none.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    const CURE: &str = "; remove the name, or change include so that it is left out";
+    let failed = |error: io::Error| {
+        let cure = match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => CURE,
+            _ => "",
+        };
+        format!("cannot read this included file: {}{cure}", rights::explain(error))
+    };
+    let kind = fs::metadata(path).map_err(failed)?.file_type();
+    // A pipe would block the start and each reload until a writer comes, and a device may have no
+    // end. The system refuses a folder with a message of its own.
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(format!("cannot read this included file: it is a pipe, a socket or a device{CURE}"));
+    }
+    fs::read(path).map_err(failed)
 }
 
 /// The value of `include` in the main text. Problems are reported when the whole text is read.

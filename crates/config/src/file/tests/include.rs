@@ -90,6 +90,26 @@ fn missing_file_is_refused_and_empty_pattern_is_not() {
     assert!(folder.load().is_ok());
 }
 
+/// Regression: a pipe blocked the start and each reload, and the file of a device had no end.
+#[test]
+fn pipe_and_device_are_no_included_files() {
+    let folder = SiteFiles::new(&format!("include = \"sites/*\"\n{}", host("a")), &[]);
+    let sites = folder.0.path().join("sites");
+    assert!(std::process::Command::new("mkfifo").arg(sites.join("a")).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", sites.join("b")).unwrap();
+    let why = "cannot read this included file: it is a pipe, a socket or a device; remove the name, or change include \
+               so that it is left out";
+    assert_eq!(folder.problems(), [format!("sites/a: {why}"), format!("sites/b: {why}")]);
+}
+
+#[test]
+fn byte_that_is_no_utf8_has_its_line() {
+    let folder = SiteFiles::new(&format!("include = \"sites/*\"\n{}", host("a")), &[]);
+    fs::write(folder.0.path().join("sites/b"), b"[[host]]\n# \xff\n").unwrap();
+    let why = "line 2 of this included file is no UTF-8; save the file as UTF-8";
+    assert_eq!(folder.problems(), [format!("sites/b: {why}")]);
+}
+
 /// Regression: the path of the folder counted as part of the pattern.
 #[test]
 fn folder_with_wildcards_in_its_name_is_no_pattern() {
