@@ -11,7 +11,7 @@ use rustix::{
 };
 use std::{collections::HashSet, io, path::Path, sync::Arc};
 use vermeil_accept::listen::unix;
-use vermeil_address::{ListenAddr, UnixAddr};
+use vermeil_address::{ListenAddr, UNIX_PATH_BYTES_MAX, UnixAddr, too_long_path};
 use vermeil_config::{PlacedKey, ServeOptions};
 use vermeil_gateway::{
     ParentFolder, PrivateWorkspace, Spools, cgi, php,
@@ -84,6 +84,9 @@ fn told_conditions(options: &ServeOptions, tell: &dyn Fn(PlacedKey, String) -> S
         LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) | LogTarget::Off => None,
     };
     let control = match &options.control {
+        ControlTarget::Path(path) if path.as_os_str().len() > UNIX_PATH_BYTES_MAX => {
+            Some(format!("cannot make the control socket: {}; name another place", too_long_path(path)))
+        }
         ControlTarget::Path(path) => place_trouble("make the control socket", path).or_else(|| {
             let name = NameInFolder::find(path).ok()?;
             control_socket::refuse_other_file(&name).err().map(|error| error.to_string())

@@ -55,6 +55,15 @@ fn missing_root_of_each_host_has_its_place() {
     assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
 }
 
+/// Regression: the check passed, and the server ended with an error of the system.
+#[test]
+fn too_long_path_of_control_socket_is_refused() {
+    let long = "x".repeat(200);
+    let (_, refusals) = found(&format!("control = \"{long}\"\n[[host]]\nroot = \"site\"\n"));
+    let [why] = &refusals[..] else { panic!("{refusals:?}") };
+    assert!(why.starts_with("cannot make the control socket: a unix socket's path has at most 107"), "{why}");
+}
+
 #[test]
 fn missing_certificate_has_its_place() {
     let secure = "[[listener]]\naddress = \"127.0.0.1:8443\"\ntls = true\n[[host]]\nroot = \"site\"\n";
