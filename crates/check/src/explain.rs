@@ -11,7 +11,7 @@ use vermeil_config::ServeOptions;
 use vermeil_files::{CoreCache, EntryHandle, EntryOutcome, FileStore, Lookup, Site, StoreOptions};
 use vermeil_gateway::encoded;
 use vermeil_http::{
-    ConnectionLimits, ParsedPart, Request,
+    ConnectionLimits, ParsedPart, Request, Status,
     gateway::{ClientScheme, split},
     path::{self, PathError},
 };
@@ -318,8 +318,8 @@ impl Explanation<'_> {
         for cut in cuts.take_while(|cut| cut.script.len() <= path.names_max() && !cut.path_info.is_empty()) {
             let found = self.look_up(site, &encoded(cut.script));
             match found.as_ref().map(|handle| handle.outcome()) {
-                Some(EntryOutcome::Program { .. }) => {}
-                Some(EntryOutcome::NotFound(_)) => return false,
+                Ok(EntryOutcome::Program { .. }) => {}
+                Ok(EntryOutcome::NotFound(_)) => return false,
                 _ => continue,
             }
             let script = cut.script.escape_ascii();
@@ -357,17 +357,21 @@ impl Explanation<'_> {
         raw: &[u8],
     ) -> bool {
         let name = format!("{}{}", site.path().display(), below.escape_ascii());
-        let Some(handle) = self.look_up(site, raw) else {
-            self.say(format_args!("  {name}: refused"));
-            return false;
+        let handle = match self.look_up(site, raw) {
+            Ok(handle) => handle,
+            // The server tries no other path.
+            Err(status) => {
+                self.say(format_args!("answer: {}, because no file can have the path", status.code()));
+                return true;
+            }
         };
         let rules = self.options.hosts.host(self.host).rules;
         match handle.outcome() {
             EntryOutcome::File(file) => {
                 let variant = file.variant(vermeil_http::negotiate::Choice::Identity);
-                let index = if below.ends_with(b"/") { "the index page of " } else { "" };
+                let what = if below.ends_with(b"/") { "the index page of" } else { "the file" };
                 let (bytes, media_type) = (variant.bytes(), variant.media_type());
-                self.say(format_args!("answer: the file {index}{name} ({media_type}, {bytes} bytes)"));
+                self.say(format_args!("answer: {what} {name} ({media_type}, {bytes} bytes)"));
             }
             EntryOutcome::Redirect { .. } => {
                 self.say(format_args!("answer: 301 to {}/, because {name} is a folder", own.escape_ascii()));
@@ -399,13 +403,14 @@ impl Explanation<'_> {
         true
     }
 
-    fn look_up(&mut self, site: &Arc<Site>, raw_path: &[u8]) -> Option<EntryHandle> {
+    /// The entry of a path, or the status of a path that no file can have.
+    fn look_up(&mut self, site: &Arc<Site>, raw_path: &[u8]) -> Result<EntryHandle, Status> {
         match self.cache.lookup(site, raw_path, 0) {
-            Lookup::Hit(handle) => Some(handle.clone()),
-            Lookup::Never(_) => None,
+            Lookup::Hit(handle) => Ok(handle.clone()),
+            Lookup::Never(status) => Err(status),
             Lookup::Miss(job) => {
                 let loaded = job.run();
-                Some(self.cache.insert(loaded))
+                Ok(self.cache.insert(loaded))
             }
         }
     }

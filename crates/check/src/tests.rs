@@ -1,7 +1,7 @@
 //! The plan of a configuration, and the faults that `vermeil check` finds on the machine, each with
 //! the place of its key.
 
-use crate::ServePlan;
+use crate::{ServePlan, explain};
 use std::{fs, io, net::SocketAddr, path::Path};
 use vermeil_config::{GivenParts, Surroundings, load_with_places, take};
 use vermeil_topology::{Allowed, synthetic};
@@ -53,6 +53,19 @@ fn missing_root_of_each_host_has_its_place() {
     assert_eq!(warnings, ["v.toml:5:10: host.root: b: cannot serve too: there is no such folder"]);
     let why = "cannot serve gone: there is no such folder; make a folder there, or name another as root";
     assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
+}
+
+/// Regression: the explanation went on with the next path of `try`, and the server answered 404.
+#[test]
+fn explanation_ends_at_path_that_no_file_has() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("site")).unwrap();
+    fs::write(folder.path().join("site/page.html"), "page").unwrap();
+    let text = "[[host]]\nroot = \"site\"\ntry = [\"{path}\", \"/page.html\"]\n";
+    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
+    let answer = |url| explain(&options, url).unwrap().lines().last().unwrap_or_default().to_owned();
+    assert_eq!(answer("/a%2fb"), "answer: 404, because no file can have the path");
+    assert!(answer("/a/b").starts_with("answer: the file "), "{}", answer("/a/b"));
 }
 
 /// Regression: the check passed, and the server ended with an error of the system.
