@@ -9,13 +9,14 @@
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
+    kept_page::KeptPage,
     status::{self, CoreAnswers, Sources, StatusLife},
 };
 use bytes::Bytes;
 use std::{
     io,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 use vermeil::Handle;
 use vermeil_accept::listening::Listening;
@@ -42,10 +43,6 @@ use vermeil_state::{
 };
 use vermeil_tls::Tickets;
 
-/// Maximum age of a status that is served as a page. The limit bounds the cost of a client that
-/// loads the page in a loop to one collection per second.
-const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
-
 /// A running server, as the threads of the signals and of the control socket see it.
 pub(crate) struct RunningServer {
     handle: Handle,
@@ -58,8 +55,7 @@ pub(crate) struct RunningServer {
     /// The last answers of the cores.
     answered: CoreAnswers,
     present: Mutex<Present>,
-    /// The status that was served last, and the time when it was made.
-    page: Mutex<Option<(Instant, ServerStatus)>>,
+    page: KeptPage<ServerStatus>,
 }
 
 /// The parts of [`RunningServer`].
@@ -125,7 +121,7 @@ impl RunningServer {
             since: Instant::now(),
             answered: CoreAnswers::default(),
             present: Mutex::new(present),
-            page: Mutex::default(),
+            page: KeptPage::default(),
         }
     }
 
@@ -385,16 +381,14 @@ impl RunningServer {
 impl StatusPage for RunningServer {
     /// The status for a page, at most a second old, so that frequent requests cost nothing.
     fn status_for_page(&self, form: StatusForm) -> Option<Bytes> {
-        let mut kept = self.page.try_lock().ok()?;
-        if kept.as_ref().is_none_or(|(made, _)| made.elapsed() > PAGE_AGE_MAX) {
-            *kept = Some((Instant::now(), self.status()));
-        }
-        let (_, status) = kept.as_ref()?;
-        Some(match form {
-            StatusForm::Text => status.to_string().into(),
-            StatusForm::Json => status.to_json().into(),
-            StatusForm::Metrics => status.to_metrics().into(),
-        })
+        self.page.get(
+            || self.status(),
+            |status| match form {
+                StatusForm::Text => status.to_string().into(),
+                StatusForm::Json => status.to_json().into(),
+                StatusForm::Metrics => status.to_metrics().into(),
+            },
+        )
     }
 }
 

@@ -86,7 +86,7 @@ impl ClientRules {
 
 /// The source of the status that the server answers as a page.
 pub trait StatusPage: Send + Sync {
-    /// The status for a page. `None` while another request collects the status.
+    /// The status for a page. `None` while several requests wait for the status.
     fn status_for_page(&self, form: StatusForm) -> Option<Bytes>;
 }
 
