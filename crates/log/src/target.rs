@@ -9,8 +9,9 @@ use std::{
 
 /// Destination of the access log.
 ///
-/// As text: `off`, `-` (standard output), `syslog`, `journald` or a path. `syslog:PATH` and
-/// `journald:PATH` name the socket of the daemon. Write `./off` for a file named `off`.
+/// As text: `off`, `-` or `/dev/stdout` (standard output), `syslog`, `journald` or a path.
+/// `syslog:PATH` and `journald:PATH` name the socket of the daemon. Write `./off` for a file named
+/// `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Nothing is recorded.
@@ -34,7 +35,9 @@ impl FromStr for LogTarget {
             "off" => Ok(Self::Off),
             "syslog" => Ok(Self::Syslog(SYSLOG.into())),
             "journald" => Ok(Self::Journald(JOURNALD.into())),
-            "-" => Ok(Self::Stdout),
+            // A file of this name would be the standard output of the process that opens the file,
+            // and the server's user may not open the pipe of another user anew.
+            "-" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Ok(Self::Stdout),
             path => match path.split_once(':') {
                 Some(("syslog", path)) => Ok(Self::Syslog(socket_path(path)?)),
                 Some(("journald", path)) => Ok(Self::Journald(socket_path(path)?)),

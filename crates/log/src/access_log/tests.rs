@@ -111,6 +111,11 @@ fn targets_as_text() {
         assert_eq!(target.to_string(), text);
     }
     assert_eq!("".parse::<LogTarget>(), Err(LogTargetError));
+    // Regression: another process opened this file, and its standard output was /dev/null, so the
+    // lines were lost.
+    for text in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        assert_eq!(text.parse(), Ok(LogTarget::Stdout));
+    }
 }
 
 #[test]
