@@ -21,7 +21,7 @@ use rustix::{
 use std::{
     ffi::CStr,
     io,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -34,7 +34,8 @@ pub struct CompanionProcess {
 
 /// Forks a process that does `work` with its end of a socket pair, and gives this process the other
 /// end. In the new process only `kept` and the standard descriptors are open: `work` must use no
-/// others. Must be called while this process has one thread.
+/// others. Standard input and output are `/dev/null`, unless `kept` has standard output. Must be
+/// called while this process has one thread.
 ///
 /// # Errors
 ///
@@ -68,7 +69,10 @@ fn stand_alone(kept: &[BorrowedFd<'_>], socket: &OwnedFd) -> io::Result<()> {
     setsid()?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     dup2_stdin(&null)?;
-    dup2_stdout(&null)?;
+    let stdout = io::stdout().as_raw_fd();
+    if !kept.iter().any(|kept| kept.as_raw_fd() == stdout) {
+        dup2_stdout(&null)?;
+    }
     drop(null);
     process::close_all_but(kept.iter().copied().chain([socket.as_fd()]))
 }

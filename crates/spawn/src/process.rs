@@ -64,7 +64,7 @@ pub(crate) fn close_all_but(kept: impl IntoIterator<Item: AsFd>) -> io::Result<(
         if first < fd {
             close_range(first, fd - 1)?;
         }
-        first = fd + 1;
+        first = first.max(fd + 1);
     }
     close_range(first, u32::MAX)
 }

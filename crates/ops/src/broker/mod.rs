@@ -30,7 +30,7 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::{BorrowedFd, OwnedFd},
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::{Path, PathBuf},
@@ -172,7 +172,11 @@ impl Broker {
     /// # Errors
     /// When there are other threads, or the system refuses.
     pub fn start(knowledge: &Knowledge<'_>) -> Result<Self, ProcessStartError> {
-        let kept = knowledge.descriptors();
+        let stdout = io::stdout();
+        let mut kept = knowledge.descriptors();
+        // A log may be a link to /dev/stdout, which is the standard output of the process that
+        // opens the log.
+        kept.push(stdout.as_fd());
         let (process, socket) =
             fork_beside(c"vermeil-broker", &kept, |socket| process::run(Messages::new(socket), knowledge))?;
         // The broker has a copy, and removes the names if the start fails.

@@ -39,7 +39,8 @@ cases! {
         unreadable_configuration_changes_no_profile;
     beside:
         worker_keeps_chosen_descriptors_and_ends_with_socket,
-        a_panic_ends_the_process_alone;
+        a_panic_ends_the_process_alone,
+        standard_output_is_kept_if_chosen;
     ends:
         exit_status_and_usage_are_reported,
         a_killed_program_takes_its_children_along,
