@@ -98,6 +98,7 @@ on_both_drivers! {
         drop_between_two_drivers_wakes_the_waiting_task,
         listener_keeps_its_connections,
         source_moves_with_its_waiting_task,
+        reported_readiness_goes_along,
         source_reports_room,
         echo_survives_a_move_at_every_step,
     }

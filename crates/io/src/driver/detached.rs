@@ -133,6 +133,9 @@ pub(crate) struct DetachedSource {
     pub(crate) fd: OwnedFd,
     /// Whether the source watches the listener of another core.
     pub(crate) is_watch: bool,
+    /// Readiness that a driver has reported and no task has seen: input, room. A task that moves at
+    /// each wake-up would otherwise never see its source ready.
+    pub(crate) ready: [bool; 2],
     pub(crate) reader: CarriedWaiter,
     pub(crate) writer: CarriedWaiter,
 }

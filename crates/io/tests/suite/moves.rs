@@ -291,6 +291,21 @@ pub(crate) fn source_moves_with_its_waiting_task(make: &MakeDriver) {
     }
 }
 
+/// Regression: the new driver forgot the readiness and asked again, so a task that moved at each
+/// wake-up waited for ever.
+pub(crate) fn reported_readiness_goes_along(make: &MakeDriver) {
+    let worlds = two(make, &DriverOptions::default());
+    let (ours, mut peer) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let key = worlds[0].driver.borrow_mut().add_source(ours.into()).expect("source");
+    assert!(poll_once(|cx| worlds[0].driver.borrow_mut().poll_readable(cx, key)).is_pending());
+    assert!(poll_once(|cx| worlds[0].driver.borrow_mut().poll_writable(cx, key)).is_pending());
+    peer.write_all(b"x").expect("room");
+    worlds[0].nudge();
+    let key = moved(key, &worlds[0], &worlds[1]);
+    assert!(poll_once(|cx| worlds[1].driver.borrow_mut().poll_readable(cx, key)).is_ready());
+    assert!(poll_once(|cx| worlds[1].driver.borrow_mut().poll_writable(cx, key)).is_ready());
+}
+
 pub(crate) fn source_reports_room(make: &MakeDriver) {
     let world = make(DriverOptions::default());
     let (ours, mut peer) = std::os::unix::net::UnixStream::pair().expect("a pair");

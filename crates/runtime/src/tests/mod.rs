@@ -29,7 +29,10 @@ mod work_page;
 
 use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
@@ -109,4 +112,11 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::yield_now();
     }
+}
+
+/// Fails a test that would hang.
+pub(crate) fn within_patience<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(f()));
+    ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}"))
 }

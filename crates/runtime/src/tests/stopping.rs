@@ -1,7 +1,7 @@
 //! Failing starts, and stops: on a core, with an event that does not return, and the state of a
 //! runtime afterwards.
 
-use super::{PATIENCE, eventually, runtime, runtime_with};
+use super::{PATIENCE, eventually, runtime, runtime_with, within_patience};
 use crate::{
     CoreIndex, DriverOptions, Exclusion, FullOf, Handler, IoChoice, Limits, RegisterError, Runtime, Spec,
     StartError, TaskError, sleep,
@@ -12,20 +12,12 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
     time::Duration,
 };
 
 /// No machine has this cpu.
 const NOWHERE: usize = 100_000;
-
-/// Fails a test that would hang.
-fn within_patience<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, ended) = mpsc::channel();
-    std::thread::spawn(move || done.send(f()));
-    ended.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}"))
-}
 
 /// Regression: started cores waited for the end of a core that never began.
 #[test]

@@ -1,7 +1,10 @@
 //! Datagrams: sent and received on whichever core the task runs.
 
-use super::runtimes_of_both_drivers;
-use crate::{Handle, TcpListener, TcpStream, UdpSocket, UnixDatagram};
+use super::{runtimes_of_both_drivers, within_patience};
+use crate::{
+    DriverOptions, Handle, IoChoice, Pinning, Policy, Runtime, TcpListener, TcpStream, UdpSocket,
+    UnixDatagram, yield_now,
+};
 use std::io::Result;
 
 #[test]
@@ -82,6 +85,39 @@ fn unix_listener_accepts_streams() {
             client.await.expect("it ends")
         });
         assert_eq!(task.wait().expect("it ends").expect("no error"), b"hello");
+    }
+}
+
+/// Regression: a source forgot its readiness on the way to another core, so a task that moved at
+/// each wake-up waited for ever.
+#[test]
+fn datagrams_arrive_while_every_color_moves() {
+    for choice in [IoChoice::Epoll, IoChoice::Auto] {
+        let allowed = vermeil_io::current_affinity();
+        let runtime = Runtime::builder()
+            .cpus((0..3).map(|core| allowed[core % allowed.len()]))
+            .pinning(Pinning::Shared)
+            .policy(Policy::Scatter)
+            .io(DriverOptions { choice, ..DriverOptions::default() })
+            .build()
+            .expect("a runtime starts");
+        let task = runtime.handle().spawn(async {
+            let receiver = UdpSocket::bind("127.0.0.1:0".parse().expect("an address"))?;
+            let address = receiver.get_ref().local_addr()?;
+            let sender = std::net::UdpSocket::bind("127.0.0.1:0")?;
+            for number in 0..20u8 {
+                let (from, mut buffer) = (sender.try_clone()?, [0; 10]);
+                let sends = crate::spawn(async move {
+                    yield_now().await;
+                    from.send_to(&[number], address)
+                });
+                assert_eq!(receiver.recv_from(&mut buffer).await?.0, 1);
+                assert_eq!(buffer[0], number);
+                sends.await.expect("it ends")?;
+            }
+            Result::Ok(())
+        });
+        within_patience("every datagram arrives", move || task.wait()).expect("it ends").expect("no error");
     }
 }
 

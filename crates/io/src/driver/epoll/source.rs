@@ -63,10 +63,11 @@ impl EpollSource {
 
     /// A source from another driver. [`arm`](Self::arm) watches for its waiting tasks.
     pub(super) fn attached(source: DetachedSource) -> Self {
-        let DetachedSource { fd, is_watch, mut reader, mut writer } = source;
+        let DetachedSource { fd, is_watch, ready: [input, room], mut reader, mut writer } = source;
         let registration = if is_watch { SourceRegistration::Exclusive } else { SourceRegistration::OneShot };
-        let waiting = |waiter| EpollSourceSide { ready: false, waiter };
-        Self { fd, registration, input: waiting(reader.unpack()), room: waiting(writer.unpack()) }
+        let input = EpollSourceSide { ready: input, waiter: reader.unpack() };
+        let room = EpollSourceSide { ready: room, waiter: writer.unpack() };
+        Self { fd, registration, input, room }
     }
 
     /// The source, after it has left the driver.
@@ -75,6 +76,7 @@ impl EpollSource {
         DetachedSource {
             fd,
             is_watch: registration == SourceRegistration::Exclusive,
+            ready: [input.ready, room.ready],
             reader: input.waiter.into(),
             writer: room.waiter.into(),
         }

@@ -39,8 +39,8 @@ pub(super) fn add_allowed(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 impl WatchedSide {
-    fn waiting(waiter: Waiter) -> Self {
-        Self { waiter, ..Self::default() }
+    fn attached(ready: bool, waiter: Waiter) -> Self {
+        Self { watching: false, ready, waiter }
     }
 
     fn poll(&mut self, cx: &Context<'_>, watch: impl FnOnce()) -> Poll<()> {
@@ -110,17 +110,20 @@ impl UringSource {
         }
     }
 
-    /// The source leaves the driver. Its readiness is a level, which the next driver asks again.
+    /// The source leaves the driver. The next driver asks again for the readiness that no
+    /// completion has reported.
     pub(super) fn into_detached(self, id: Id, ring: &mut Ring) -> DetachedSource {
         self.cancel(id, ring);
         let Self { fd, input, room } = self;
-        DetachedSource { fd, is_watch: false, reader: input.waiter.into(), writer: room.waiter.into() }
+        let ready = [input.ready, room.ready];
+        DetachedSource { fd, is_watch: false, ready, reader: input.waiter.into(), writer: room.waiter.into() }
     }
 
     /// A source from another driver. [`go_on`](Self::go_on) watches for its waiting tasks.
     pub(super) fn attached(source: DetachedSource) -> Self {
-        let DetachedSource { fd, mut reader, mut writer, .. } = source;
-        Self { fd, input: WatchedSide::waiting(reader.unpack()), room: WatchedSide::waiting(writer.unpack()) }
+        let DetachedSource { fd, ready: [input, room], mut reader, mut writer, .. } = source;
+        let input = WatchedSide::attached(input, reader.unpack());
+        Self { fd, input, room: WatchedSide::attached(room, writer.unpack()) }
     }
 
     pub(super) fn go_on(&mut self, id: Id, ring: &mut Ring) {
