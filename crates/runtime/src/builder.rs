@@ -18,7 +18,7 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::Ordering,
         mpsc::{self, Sender},
     },
@@ -209,7 +209,7 @@ impl Builder {
         let mut threads = Threads::default();
         let (started, starts) = mpsc::channel();
         let mut refused = None;
-        let epoch = Instant::now();
+        let epoch = clock_zero();
         for (index, &cpu) in cpus.iter().enumerate() {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
@@ -241,6 +241,13 @@ impl Builder {
             None => Ok(runtime),
         }
     }
+}
+
+/// Zero of the clock of all runtimes of this process. A sleep may go from one runtime to another,
+/// so their clocks are the same.
+fn clock_zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now)
 }
 
 /// The first cpu that occurs more than once.

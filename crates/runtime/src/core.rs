@@ -184,7 +184,7 @@ impl Core {
         }
     }
 
-    /// Time of the last look at I/O and timers, since the core's start.
+    /// Time of the last look at I/O and timers, since the start of the first runtime.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }

@@ -1,6 +1,6 @@
 //! Sleeps, time limits, and the wake-up of an idle core for a new, earlier timer.
 
-use super::runtime;
+use super::{eventually, runtime};
 use crate::{Sleep, Timeout, now_ms, sleep, yield_now};
 use std::{
     future::pending,
@@ -51,6 +51,17 @@ fn timeout_ends_a_slow_future_and_is_reusable() {
         assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
     });
     task.wait().unwrap();
+}
+
+/// Regression: a sleep of an older runtime lasted longer by the difference in age.
+#[test]
+fn runtimes_share_a_clock() {
+    let older = runtime();
+    eventually("a moment passes", || older.handle().spawn(async { now_ms() }).wait().expect("it ends") > 100);
+    let before = older.handle().spawn(async { now_ms() }).wait().expect("it ends");
+    let younger = runtime();
+    let after = younger.handle().spawn(async { now_ms() }).wait().expect("it ends");
+    assert!(after >= before, "{after} is before {before}");
 }
 
 /// Regression: a sleep counted from the core's last look at its timers, so the sleep was over
