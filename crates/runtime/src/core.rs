@@ -350,12 +350,20 @@ impl Core {
         })
     }
 
+    /// The timeout of a wait after requests, which may have woken a task of this core or armed a
+    /// timer.
+    #[cold]
+    fn timeout_after_requests(&self, timeout: Option<Duration>) -> Option<Duration> {
+        if !self.mine().ready.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        [timeout, self.until_next_timer()].into_iter().flatten().min()
+    }
+
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.io.pace.done(self.shared.clock.now_ns());
-        // A request may wake a task of this core, so the core must not sleep then.
-        let woke = self.attend_requests() && !self.mine().ready.is_empty();
-        let timeout = if woke { Some(Duration::ZERO) } else { timeout };
+        let timeout = if self.attend_requests() { self.timeout_after_requests(timeout) } else { timeout };
         self.show_work();
         board.begin_wait();
         let turned = self.io.driver.borrow_mut().turn(timeout);

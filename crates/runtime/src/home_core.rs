@@ -49,7 +49,7 @@ pub(crate) enum CoreRequest {
     Detach(DetachRequest),
     /// Attaches an object that another core has detached for this core.
     Attach(AttachRequest),
-    /// Disarms a timer that its owner has dropped.
+    /// Disarms a timer that its owner has dropped, or arms a timer whose deadline is earlier now.
     Timer(Arc<Timer>),
 }
 

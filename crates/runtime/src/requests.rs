@@ -51,7 +51,7 @@ impl Core {
         if let CoreRequest::Timer(timer) = &request {
             return match self.io.timers.try_borrow_mut() {
                 Ok(mut timers) => {
-                    timers.disarm(timer);
+                    timers.settle(timer);
                     None
                 }
                 Err(_) => Some(request),

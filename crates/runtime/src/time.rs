@@ -18,8 +18,8 @@ use std::{
 #[error("the time limit ran out")]
 pub struct Timeout;
 
-/// Waits until a deadline. The deadline can be moved at any time; a move to a later time costs a
-/// store.
+/// Waits until a deadline. The deadline can be moved at any time, also while a task waits; a move
+/// to a later time costs a store.
 ///
 /// Poll a sleep on a core of a runtime.
 #[derive(Debug)]
@@ -57,9 +57,17 @@ impl Sleep {
     pub fn set(&mut self, duration: Duration) {
         let now_ns = current(Core::right_now_ns).expect(NEEDS_A_CORE);
         let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
-        self.deadline_ns = now_ns.saturating_add(duration_ns);
-        if let Some((_, timer)) = &self.timer {
-            timer.set_deadline(self.deadline_ns);
+        let deadline_ns = now_ns.saturating_add(duration_ns);
+        let is_earlier = deadline_ns < std::mem::replace(&mut self.deadline_ns, deadline_ns);
+        if let Some((home, timer)) = &self.timer {
+            timer.set_deadline(deadline_ns);
+            // A task may wait for the sleep already, and nothing polls the sleep before the former
+            // deadline. Only on the core of the timer is `armed_ns` certain.
+            let fires_first =
+                || timer.armed_ns() <= deadline_ns && current(|core| core.home == *home) == Some(true);
+            if is_earlier && !fires_first() {
+                home.request(CoreRequest::Timer(timer.clone()));
+            }
         }
     }
 

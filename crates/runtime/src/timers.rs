@@ -35,8 +35,8 @@ pub(crate) struct Timers {
 }
 
 impl Timer {
-    /// Moves the deadline; the core notices the move when the timer fires. A deadline before
-    /// `armed_ns` needs [`Timers::arm`].
+    /// Moves the deadline; the core notices the move when the timer fires. An earlier deadline
+    /// needs [`Timers::settle`].
     pub(crate) fn set_deadline(&self, deadline_ns: u64) {
         self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
@@ -79,6 +79,15 @@ impl Timers {
         let at_ns = timer.deadline_ns.load(Ordering::Relaxed);
         timer.armed_ns.store(at_ns, Ordering::Relaxed);
         self.armed.insert((at_ns, timer.serial), timer.clone());
+    }
+
+    /// Arms a timer of this core at a deadline that has moved. Removes a timer without a deadline.
+    pub(crate) fn settle(&mut self, timer: &Arc<Timer>) {
+        if timer.deadline_ns.load(Ordering::Relaxed) == NEVER {
+            self.disarm(timer);
+        } else {
+            self.arm(timer);
+        }
     }
 
     /// Removes a timer of this core.

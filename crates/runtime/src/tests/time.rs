@@ -1,9 +1,11 @@
 //! Sleeps, time limits, and the wake-up of an idle core for a new, earlier timer.
 
-use super::{eventually, runtime};
-use crate::{Sleep, Timeout, now_ms, sleep, yield_now};
+use super::{PATIENCE, eventually, runtime, within_patience};
+use crate::{CoreIndex, Sleep, Timeout, now_ms, sleep, yield_now};
 use std::{
-    future::pending,
+    future::{Future, pending, poll_fn},
+    pin::Pin,
+    sync::{Arc, Mutex, mpsc},
     time::{Duration, Instant},
 };
 
@@ -51,6 +53,36 @@ fn timeout_ends_a_slow_future_and_is_reusable() {
         assert_eq!(limit.limit(pending::<()>()).await, Err(Timeout));
     });
     task.wait().unwrap();
+}
+
+/// Regression: the task woke at the former deadline.
+#[test]
+fn earlier_deadline_wakes_the_waiting_task() {
+    let runtime = runtime();
+    let handle = runtime.handle();
+    for [waits_on, sets_on] in [[0, 0], [0, 1], [1, 0]].map(|cores| cores.map(CoreIndex)) {
+        for first in [Duration::from_secs(3600), Duration::MAX] {
+            let limit = Arc::new(Mutex::new(Sleep::unset()));
+            let (waiting, waits) = mpsc::channel();
+            let shared = limit.clone();
+            let task = handle.spawn_on(&handle.color_on(waits_on), async move {
+                shared.lock().expect("no panic").set(first);
+                poll_fn(|context| {
+                    let polled = Pin::new(&mut *shared.lock().expect("no panic")).poll(context);
+                    // The receiver is gone once the deadline has moved.
+                    let _ = waiting.send(());
+                    polled
+                })
+                .await;
+            });
+            waits.recv_timeout(PATIENCE).expect("it waits");
+            let sets = handle.spawn_on(&handle.color_on(sets_on), async move {
+                limit.lock().expect("no panic").set(Duration::from_millis(1));
+            });
+            sets.wait().expect("it ends");
+            within_patience("the sleep ends at its new deadline", move || task.wait()).expect("it ends");
+        }
+    }
 }
 
 /// Regression: a sleep of an older runtime lasted longer by the difference in age.
