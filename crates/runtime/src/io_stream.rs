@@ -101,9 +101,16 @@ impl IoStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until the kernel has taken all bytes, then tells the peer that no more will come.
+    /// Waits until the kernel has taken all bytes, then tells the peer that no more will come. A
+    /// connection that has ended already is no error, as with tokio.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_all_sent(context))?;
-        Poll::Ready(self.stream.shutdown_write())
+        Poll::Ready(match self.stream.shutdown_write() {
+            // Only an error of the kernel has a number. A stream without a driver has none.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected && error.raw_os_error().is_some() => {
+                Ok(())
+            }
+            ended => ended,
+        })
     }
 }

@@ -89,6 +89,27 @@ fn tokio_echoes_lines_across_cores() {
     }
 }
 
+/// Regression: the error "not connected" of a second shutdown, or of a shutdown after a reset.
+#[test]
+fn shutdown_of_an_ended_connection_is_no_error() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    for runtime in runtimes() {
+        let (socket, mut peer) = pair();
+        let task = runtime.handle().spawn(async move {
+            let mut stream = IoStream::new(TcpStream::new(socket)?);
+            stream.shutdown().await?;
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await?;
+            // Both sides have ended the connection.
+            stream.shutdown().await?;
+            stream.shutdown().await
+        });
+        assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
+        drop(peer);
+        task.wait().expect("it ends").expect("no error");
+    }
+}
+
 #[test]
 fn library_spawns_without_a_handle() {
     assert!(Handle::try_current().is_none(), "this thread is no core");
