@@ -137,11 +137,13 @@ impl Driver {
         }
     }
 
-    /// Takes over a socket that is bound, listening and non-blocking.
+    /// Takes over a socket that is bound and listening, and makes the socket non-blocking.
     ///
     /// # Errors
     /// The kernel cannot watch the socket.
     pub fn add_listener(&mut self, fd: OwnedFd) -> io::Result<ListenerKey> {
+        // An accept on a socket that blocks would stop the core.
+        rustix::io::ioctl_fionbio(&fd, true)?;
         each!(self, inner => inner.add_listener(fd))
     }
 

@@ -110,6 +110,14 @@ fn unbound(addr: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Whether reads and writes of a descriptor may block.
+///
+/// # Errors
+/// The kernel's error.
+pub fn blocks(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(!rustix::fs::fcntl_getfl(fd)?.contains(rustix::fs::OFlags::NONBLOCK))
+}
+
 /// The peer's address. `None` for sockets outside of the Internet families.
 ///
 /// # Errors

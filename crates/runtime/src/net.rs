@@ -54,7 +54,8 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Takes over a bound, listening, non-blocking socket, of TCP or a UNIX socket.
+    /// Takes over a bound, listening socket, of TCP or a UNIX socket, and makes the socket
+    /// non-blocking.
     ///
     /// # Errors
     /// Off a core, or if the driver refuses the descriptor.

@@ -11,6 +11,7 @@ use std::{
     os::{fd::AsFd, unix::net::UnixDatagram as StdUnixDatagram},
     path::Path,
 };
+use vermeil_io::blocks;
 
 /// An object with a descriptor, and waits for input and room. Has two descriptors.
 #[derive(Debug)]
@@ -29,9 +30,15 @@ impl<T: AsFd> Watched<T> {
     /// Watches a non-blocking object.
     ///
     /// # Errors
-    /// Off a core; no descriptor is left; `PermissionDenied` for files and folders.
+    /// Off a core; no descriptor is left; `PermissionDenied` for files and folders; `InvalidInput`
+    /// for an object that blocks.
     pub fn new(object: T) -> io::Result<Self> {
         let source = Source::new(object.as_fd().try_clone_to_owned()?)?;
+        if blocks(object.as_fd())? {
+            let advice = "a read of this object would block its core: make the object non-blocking first, \
+                          for example by `set_nonblocking(true)`";
+            return Err(io::Error::new(ErrorKind::InvalidInput, advice));
+        }
         Ok(Self { object, source })
     }
 

@@ -3,7 +3,7 @@
 use super::{runtimes_of_both_drivers, within_patience};
 use crate::{
     DriverOptions, Handle, IoChoice, Pinning, Policy, Runtime, TcpListener, TcpStream, UdpSocket,
-    UnixDatagram, yield_now,
+    UnixDatagram, Watched, yield_now,
 };
 use std::io::Result;
 
@@ -85,6 +85,28 @@ fn unix_listener_accepts_streams() {
             client.await.expect("it ends")
         });
         assert_eq!(task.wait().expect("it ends").expect("no error"), b"hello");
+    }
+}
+
+/// Regression: the first accept and the first receive blocked the core.
+#[test]
+fn blocking_objects_do_not_stop_their_core() {
+    for runtime in runtimes_of_both_drivers() {
+        let handle = runtime.handle();
+        let refused = handle.spawn(async {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+            Result::Ok(Watched::new(socket).expect_err("the socket blocks"))
+        });
+        let refused = refused.wait().expect("it ends").expect("a socket");
+        assert!(refused.kind() == std::io::ErrorKind::InvalidInput, "{refused}");
+        assert!(refused.to_string().contains("set_nonblocking"), "{refused}");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let accepts = handle.spawn(async move { TcpListener::new(listener.into())?.accept().await });
+        let others = handle.spawn(async {});
+        within_patience("the core is free", move || others.wait()).expect("it ends");
+        let _peer = std::net::TcpStream::connect(address).expect("a connection");
+        within_patience("a connection", move || accepts.wait()).expect("it ends").expect("a socket");
     }
 }
 
