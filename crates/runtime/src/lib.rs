@@ -49,6 +49,7 @@
 
 mod acquisition;
 mod affinity;
+mod after_end;
 mod anchor;
 mod background;
 mod batch_wait;

@@ -6,6 +6,7 @@
 //! and `tests/steal.rs`.
 
 use crate::{
+    after_end,
     color::Color,
     color_meta::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
     shared::RuntimeShared,
@@ -26,6 +27,10 @@ impl Cores for RuntimeShared {
     #[inline]
     fn have_ended(&self) -> bool {
         self.end.has_ended()
+    }
+
+    fn discard_late(&self, token: RuntimeToken) {
+        after_end::discard(token);
     }
 
     fn migrated(&self, color: &RuntimeHead) {

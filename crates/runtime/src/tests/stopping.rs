@@ -8,11 +8,14 @@ use crate::{
 };
 use std::{
     fs,
+    future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -54,6 +57,55 @@ fn a_build_on_a_core_is_refused() {
     assert!(
         built.wait().expect("it ends").is_some_and(|error| error.contains("on a thread that is no core"))
     );
+}
+
+/// Wakes another task when its own task is dropped.
+struct WakesNext {
+    wakers: Arc<Mutex<Vec<Option<Waker>>>>,
+    next: usize,
+}
+
+impl Drop for WakesNext {
+    fn drop(&mut self) {
+        let next = self.wakers.lock().expect("no panic").get_mut(self.next).and_then(Option::take);
+        next.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Regression: each future that was dropped after the end woke the next task, whose future was
+/// dropped within, so a long chain of tasks overflowed the stack.
+#[test]
+fn chain_of_waiting_tasks_ends_with_an_abandoned_core() {
+    const TASKS: usize = 20_000;
+    let limits = Limits { stop_grace: Duration::from_millis(50), ..Limits::default() };
+    let runtime = runtime_with(limits);
+    let handle = runtime.handle();
+    let core = || handle.color_on(CoreIndex(0));
+    let wakers = Arc::new(Mutex::new(vec![None; TASKS]));
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let wakes = WakesNext { wakers: wakers.clone(), next: task + 1 };
+            let wait = move |context: &mut Context<'_>| {
+                wakes.wakers.lock().expect("no panic")[task] = Some(context.waker().clone());
+                Poll::<()>::Pending
+            };
+            handle.spawn_on(&core(), poll_fn(wait))
+        })
+        .collect();
+    eventually("all tasks wait", || wakers.lock().expect("no panic").iter().all(Option::is_some));
+    let (end, ends) = mpsc::channel::<()>();
+    let (begins, blocked) = mpsc::channel();
+    handle.spawn_on(&core(), async move {
+        begins.send(()).expect("the test waits");
+        let _ = ends.recv();
+    });
+    blocked.recv_timeout(PATIENCE).expect("the core is blocked");
+    let stopped = runtime.shutdown(Duration::ZERO);
+    assert_eq!(stopped.cores_left.len(), 1, "{stopped:?}");
+    for task in tasks {
+        assert_eq!(task.wait(), Err(TaskError::Cancelled));
+    }
+    drop(end);
 }
 
 /// Regression: the core waited in `join` for another core, which waited for the first core.
