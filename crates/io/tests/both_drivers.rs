@@ -32,6 +32,7 @@ on_both_drivers! {
     }
     streams::{
         the_end_comes_after_the_bytes,
+        bytes_behind_urgent_data_come,
         half_closed_both_ways,
         reset_while_receiving,
         reset_while_sending,

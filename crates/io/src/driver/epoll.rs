@@ -46,8 +46,10 @@ mod kind {
 
 /// Events of a connected socket. The kernel reports room only after a send was blocked, because a
 /// UNIX socket has an edge of room each time the peer has read. Each request to such a peer would
-/// wake this core once more.
-const STREAM_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+/// wake this core once more. Urgent data is reported, because a receive ends before that data
+/// although more bytes are there.
+const STREAM_EVENTS: EventFlags =
+    EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Events of a socket that is connecting, or that was blocked once.
 const ROOM_EVENTS: EventFlags = STREAM_EVENTS.union(EventFlags::OUT);

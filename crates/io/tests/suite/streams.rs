@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::thread;
 
 use bytes::Bytes;
+use rustix::net::{SendFlags, send};
 use vermeil_io::{DriverOptions, More, StreamKey};
 
 use super::{DriverWorld, MakeDriver, pattern, poll_once};
@@ -56,6 +57,29 @@ pub(crate) fn the_end_comes_after_the_bytes(make: &MakeDriver) {
         });
         sender.join().expect("sender").expect("write");
     }
+}
+
+/// Regression: a receive ends at urgent data. The epoll driver took that for the end of the bytes,
+/// and the bytes behind the urgent data waited for further bytes.
+pub(crate) fn bytes_behind_urgent_data_come(make: &MakeDriver) {
+    let world = make(DriverOptions::default());
+    let (key, peer) = world.connected();
+    assert!(poll_once(|cx| world.driver.borrow_mut().poll_recv(cx, key, &mut Vec::new())).is_pending());
+    world.nudge();
+    let parts =
+        [(&b"before"[..], SendFlags::empty()), (b"!", SendFlags::OOB), (b"behind", SendFlags::empty())];
+    for (bytes, flags) in parts {
+        assert_eq!(send(&peer, bytes, flags), Ok(bytes.len()));
+    }
+    let working = world.clone();
+    let heard = world.run(async move {
+        let mut heard = Vec::new();
+        while heard.len() < b"beforebehind".len() {
+            assert!(working.recv(key, &mut heard).await.expect("bytes") > 0, "the stream goes on");
+        }
+        heard
+    });
+    assert_eq!(heard, b"beforebehind");
 }
 
 pub(crate) fn half_closed_both_ways(make: &MakeDriver) {

@@ -2,8 +2,8 @@
 //!
 //! Contains the flags that say which operation may succeed, and the send under way. A flag is
 //! cleared only by an answer that guarantees a later edge: "would block", or fewer bytes than
-//! requested while no hang-up is known. Registering a socket also gives an edge if an event is
-//! pending. Tested in `tests/suite`.
+//! requested while no hang-up and no urgent data is known. Registering a socket also gives an edge
+//! if an event is pending. Tested in `tests/suite`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,8 +49,9 @@ pub(super) struct EpollStream {
     /// Sending may succeed.
     writable: bool,
     watched: WatchedEvents,
-    /// The peer has finished or the connection is broken, but the end was not read yet.
-    hung_up: bool,
+    /// A short receive does not mean that no byte is left. The peer has finished or the connection
+    /// is broken, but the end was not read yet, or urgent data divides the bytes.
+    reads_to_end: bool,
     /// What another driver has received; read before the socket.
     carried: Option<Box<Received>>,
     sending: EpollSending,
@@ -65,7 +66,7 @@ impl EpollStream {
             readable: true,
             writable: true,
             watched: WatchedEvents::Nothing,
-            hung_up: false,
+            reads_to_end: false,
             carried: None,
             sending: EpollSending::Idle,
             reader: Waiter::default(),
@@ -169,8 +170,8 @@ impl EpollStream {
 
     pub(super) fn on_event(&mut self, events: EventFlags, free_list: &mut Spares) {
         let broken = EventFlags::HUP | EventFlags::ERR;
-        if events.intersects(EventFlags::RDHUP | broken) {
-            self.hung_up = true;
+        if events.intersects(EventFlags::RDHUP | EventFlags::PRI | broken) {
+            self.reads_to_end = true;
         }
         if events.intersects(EventFlags::IN | EventFlags::RDHUP | broken) {
             self.readable = true;
@@ -203,7 +204,7 @@ impl EpollStream {
             }
             match inbox.receive(self.fd.as_fd(), buf) {
                 Ok(received) => {
-                    if !received.is_full() && !self.hung_up {
+                    if !received.is_full() && !self.reads_to_end {
                         self.readable = received.count == 0;
                     }
                     return Poll::Ready(Ok(received.count));
