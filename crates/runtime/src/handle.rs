@@ -20,8 +20,12 @@ impl Handle {
     /// Off a core. [`try_current`](Self::try_current) answers instead.
     #[track_caller]
     pub fn current() -> Self {
-        Self::try_current()
-            .expect("this thread is a core of a runtime: in a task (`Handle::spawn`) or a handler")
+        Self::try_current().unwrap_or_else(|| {
+            panic!(
+                "this thread is no core of a runtime, so there is no current handle: call this in a task \
+                 (`Handle::spawn`) or a handler, or keep the handle that `Runtime::handle` gives"
+            )
+        })
     }
 
     /// The handle of the runtime that this thread is a core of, if the thread is a core.
