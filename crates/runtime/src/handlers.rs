@@ -126,7 +126,7 @@ impl HandlerRules {
 /// Number of handlers when a program may register `bound`: those, the handler of tasks, and a
 /// handler for each kind of tasks. At most as many as a label has numbers for.
 pub(crate) fn handlers_max(bound: usize) -> usize {
-    (bound + 1 + KINDS_MAX).min(1 << 16)
+    bound.saturating_add(1 + KINDS_MAX).min(1 << 16)
 }
 
 /// A handler without followers and without permits: an event begins without further work.

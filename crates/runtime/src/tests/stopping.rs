@@ -240,6 +240,18 @@ fn one_handler_too_many_is_an_error() {
     }
 }
 
+/// Regression: the number of handlers overflowed.
+#[test]
+fn bound_of_handlers_may_be_any_number() {
+    for handlers in [usize::from(u16::MAX), usize::MAX] {
+        let runtime = runtime_with(Limits { handlers, ..Limits::default() });
+        let handle = runtime.handle();
+        let adds = handle.handler("adds", |_: u8| ());
+        adds.post(&handle.color(), 1).expect("room");
+        assert_eq!(handle.spawn(async { 7 }).wait(), Ok(7));
+    }
+}
+
 #[test]
 fn a_panicked_task_gives_its_message_and_payload() {
     let runtime = runtime();
