@@ -74,7 +74,8 @@ impl Source {
     }
 
     /// Waits until the descriptor is readable. Read until a read would block before the next wait.
-    /// Only a single task may wait at a time.
+    /// Only a single task may wait at a time. After a cancelled wait, the next wait may end
+    /// although another read has taken the input, so make the descriptor non-blocking.
     ///
     /// # Errors
     /// The driver's errors; `ResourceBusy` while another task waits here.
@@ -97,7 +98,8 @@ impl Source {
     }
 
     /// Waits until the descriptor has room. Write until a write would block before the next wait.
-    /// Only a single task may wait at a time, beside a task that waits for input.
+    /// Only a single task may wait at a time, beside a task that waits for input. After a cancelled
+    /// wait, the next wait may end although another write has filled the room.
     ///
     /// # Errors
     /// The driver's errors; `ResourceBusy` while another task waits here.
