@@ -119,12 +119,16 @@ impl RuntimeShared {
     }
 
     /// Gives `token`, whose color is about to wait on a busy core, to a sleeping core, if that
-    /// pays. While no core sleeps, gives it to a core with less waiting work. `gives_way`: the
-    /// poster's own color must stay on its core, and the new color would hold it up.
+    /// pays. While no core sleeps, or if the color has never run, gives it to a core with less
+    /// waiting work. `gives_way`: the poster's own color must stay on its core, and the new color
+    /// would hold it up.
     pub(crate) fn hand_over(&self, token: &RuntimeToken, gives_way: bool) -> HandOver {
         let color = token.color();
         if self.settings.stealing != Stealing::Learned {
             return HandOver::Stays(None);
+        }
+        if !color.meta.has_run() && self.begin_elsewhere(token, gives_way) {
+            return HandOver::Goes;
         }
         if !self.idle.any_asleep() {
             // Before all else, because most colors are short.

@@ -187,6 +187,12 @@ impl Layout {
         &self.neighbours[core.0 as usize]
     }
 
+    /// The neighbours on the core's own node, nearest first.
+    pub fn node_neighbours(&self, core: CoreIndex) -> &[CoreIndex] {
+        let all = self.neighbours(core);
+        &all[..all.partition_point(|&other| self.node(other) == self.node(core))]
+    }
+
     /// The neighbours by distance, nearest first; no group is empty.
     pub fn groups(&self, core: CoreIndex) -> impl Iterator<Item = (Distance, &[CoreIndex])> {
         self.neighbours(core)

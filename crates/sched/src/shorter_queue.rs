@@ -4,8 +4,14 @@
 //! other cores run out of work. A core that queues a color on itself asks another core for the
 //! load, a different core each time. The shorter of two queues is nearly as good as the shortest of
 //! all queues (Mitzenmacher, 2001), and costs a look. Cores that queue colors elsewhere do not
-//! ask, because these looks cost the simulated workload `web` up to a tenth of the rate. Leaves out
-//! sleeping cores ([`Stealing::hands_over`]) and thieves ([`Stealing::pays`]). Tested below.
+//! ask, because these looks cost the simulated workload `web` up to a tenth of the rate.
+//!
+//! A color that has never run goes to the other core for less
+//! ([`begins_elsewhere`](Stealing::begins_elsewhere)), because its move is a post. So a core that
+//! hands out work of many new colors spreads them, and thieves need not fetch each. Such a color
+//! stays on its node: with all nodes, the p99 of the simulated workload `web` on four nodes is 6 %
+//! higher. Leaves out sleeping cores ([`Stealing::hands_over`]) and thieves
+//! ([`Stealing::pays`]). Tested below.
 
 use crate::{CoreIndex, CoreLoad, StealCandidate, Stealing, steal::PATIENCE};
 use vermeil_ablation::Mechanism;
@@ -19,6 +25,10 @@ const SHORTER_PART: u64 = 4;
 /// the time of the move is lost to other colors. With the whole of the color's time, the simulated
 /// workload `web` loses 2 % of the rate on a hybrid machine.
 const COST_PART: u64 = 8;
+
+/// The part of a steal's cost that a post to another core's queue costs, as a divisor. A steal
+/// moves a dozen cache lines, and a post moves the line of the queue's lock.
+const POST_PART: u64 = 8;
 
 /// The order in which a core asks other cores for their load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,6 +79,32 @@ impl Stealing {
             && sooner_ns > color.wait_ns / SHORTER_PART
             && fewer > u64::from(owner.waiting) / SHORTER_PART
             && self.moves_to_its_turn(color, sooner_ns, steal_ns)
+    }
+
+    /// Whether [`begins_elsewhere`](Self::begins_elsewhere) may answer yes for a color with
+    /// `queued_ns`. Needs neither the time nor the load of a core.
+    #[inline]
+    pub fn may_begin_elsewhere(self, queued_ns: u64, steal_ns: u64) -> bool {
+        self == Self::Learned && queued_ns > steal_ns / POST_PART && !Mechanism::ShorterQueue.is_off()
+    }
+
+    /// Whether a color that has never run, and that its maker's core is about to queue, begins on a
+    /// core with load `other`, which does not sleep. At its maker's core the color would wait for
+    /// [`StealCandidate::wait_ns`]. `gives_way`: the maker must stay on its core, and the new color
+    /// would hold up the maker's next events.
+    pub fn begins_elsewhere(
+        self,
+        color: &StealCandidate,
+        other: &CoreLoad,
+        gives_way: bool,
+        (now_ns, steal_ns): (u64, u64),
+    ) -> bool {
+        let move_ns = (steal_ns / POST_PART).saturating_add(color.known_penalty_ns);
+        let holds_up_ns = if gives_way { color.queued_ns } else { 0 };
+        let here_ns = i128::from(color.wait_ns) + i128::from(holds_up_ns);
+        let there_ns =
+            i128::from(other.last_wait_ns(now_ns)) + i128::from(move_ns) + i128::from(color.slower_ns);
+        self.may_begin_elsewhere(color.queued_ns, steal_ns) && color.queued_ns > move_ns && there_ns < here_ns
     }
 }
 
@@ -156,5 +192,21 @@ mod tests {
         assert_eq!(asked, [4, 7, 9, 4, 7]);
         assert_eq!(order.next(&[]), None);
         assert_eq!(AskOrder(9).next(&neighbours), Some(CoreIndex(4)), "of a core with more neighbours");
+    }
+
+    #[test]
+    fn new_color_begins_where_it_waits_less() {
+        let begins = |color: StealCandidate, busy_ns, gives_way| {
+            let other = CoreLoad { running_since_ns: Some(0), expected_ns: busy_ns, ..CoreLoad::default() };
+            Stealing::Learned.begins_elsewhere(&color, &other, gives_way, (0, STEAL_NS))
+        };
+        assert!(begins(COLOR, 199_000, false));
+        assert!(!begins(COLOR, 200_000, false), "the color would begin later there");
+        assert!(begins(COLOR, 200_000, true), "the color would hold up its maker");
+        assert!(!begins(COLOR, 220_000, true));
+        let short = StealCandidate { queued_ns: 600, ..COLOR };
+        assert!(!begins(short, 0, true), "the time of the color does not repay the move");
+        let idle = CoreLoad::default();
+        assert!(!Stealing::TimeLeft.begins_elsewhere(&COLOR, &idle, true, (0, STEAL_NS)));
     }
 }

@@ -264,6 +264,16 @@ fn work_of_pinned_color_goes_to_sleeping_core() {
 /// the other cores, which have little to do.
 #[test]
 fn burst_spreads_over_busy_cores() {
+    spreads_burst_over_busy_cores(Duration::from_micros(200));
+}
+
+/// As above with colors that are too short for a move, but not for a post to another core.
+#[test]
+fn short_new_colors_begin_on_busy_cores() {
+    spreads_burst_over_busy_cores(Duration::from_micros(2));
+}
+
+fn spreads_burst_over_busy_cores(time: Duration) {
     let runtime = runtime(Policy::Adaptive);
     let handle = runtime.handle();
     let over = Arc::new(AtomicBool::new(false));
@@ -278,8 +288,7 @@ fn burst_spreads_over_busy_cores() {
         })
     });
     eventually("the other cores are busy", || begun.load(Ordering::Acquire) == 2);
-    let spec = Spec::new("work").cost(Duration::from_micros(200)).penalty(1);
-    let work = handle.handler(spec, |()| spin(Duration::from_micros(200)));
+    let work = handle.handler(Spec::new("work").cost(time).penalty(1), move |()| spin(time));
     let pinned = handle.color_on(CoreIndex(0));
     // The first rounds teach the core how long its colors take.
     eventually("the core gives colors away", || {

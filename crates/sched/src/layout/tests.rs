@@ -102,5 +102,8 @@ proptest! {
         prop_assert_eq!(all, layout.indices().collect::<Vec<_>>());
         let grouped: usize = layout.groups(core).map(|(_, group)| group.len()).sum();
         prop_assert_eq!(grouped, neighbours.len());
+        let on_node = |&other: &CoreIndex| layout.node(other) == layout.node(core);
+        let here: Vec<_> = neighbours.iter().copied().filter(on_node).collect();
+        prop_assert_eq!(layout.node_neighbours(core), here);
     }
 }

@@ -197,6 +197,9 @@ impl<W: Watch> World<W> {
         if sleeps && !self.given.machine.layout().is_slow(owner) {
             return false;
         }
+        if by == Some(owner) && self.begin_elsewhere(color, owner, at_ns) {
+            return true;
+        }
         let Some(idle) = self.best_asleep(owner, color) else {
             return !sleeps && self.offer_to_busy_core(color, by, at_ns);
         };
@@ -243,6 +246,37 @@ impl<W: Watch> World<W> {
         let goes = stealing.moves_to_shorter_queue(&candidate, loads, *at_ns, steal_ns);
         if goes {
             self.give(color, other, *at_ns);
+        }
+        goes
+    }
+
+    /// Sends a color that has never run, and that its maker's core `owner` is about to queue, to a
+    /// core with less waiting work, if that pays. The maker pays for the look at the other core's
+    /// hint.
+    fn begin_elsewhere(&mut self, color: u32, owner: CoreIndex, at_ns: &mut u64) -> bool {
+        let (made, load) = (self.colors.color(color), self.core_load_of(owner, *at_ns));
+        let (has_run, queued_ns) = (made.last.is_some(), made.worth_ns);
+        let gives_way = self.gives_way(owner, color, *at_ns);
+        if has_run || load.waiting == 0 && !gives_way {
+            return false;
+        }
+        let (layout, stealing) = (self.given.machine.layout(), self.thieves.stealing);
+        let order = &mut self.cores[owner.0 as usize].queue.ask_order;
+        let Some(other) = order.next(layout.node_neighbours(owner)) else { return false };
+        let distance = layout.distance(owner, other);
+        let steal_ns = self.placing.costs.moves.steal_ns(distance);
+        let awake = self.cores[other.0 as usize].phase == CorePhase::Awake;
+        if !awake || !stealing.may_begin_elsewhere(queued_ns, steal_ns) || !self.may_run(color, other) {
+            return false;
+        }
+        *at_ns += self.move_line(owner, distance);
+        let candidate = self.candidate(color, load.last_wait_ns(*at_ns), other, *at_ns);
+        let there = self.core_load_of(other, *at_ns);
+        let goes = stealing.begins_elsewhere(&candidate, &there, gives_way, (*at_ns, steal_ns));
+        if goes {
+            // No time of a move, because the color is nowhere yet, so the next move need not wait.
+            self.colors.color_mut(color).core = other;
+            self.note_handed_over(color, owner, other);
         }
         goes
     }

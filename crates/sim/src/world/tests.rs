@@ -290,6 +290,36 @@ fn adaptive_spreads_the_work_of_a_pinned_producer() {
     }
 }
 
+/// Regression: new colors stayed in the queue of the core that made them, and thieves paid a steal
+/// for each, however short its work.
+#[test]
+fn new_colors_begin_on_cores_with_less_work() {
+    let text = r#"
+        name = "one"
+        about = "a serial handler hands out short work"
+        [[handler]]
+        name = "load"
+        cycles = 2300
+        color = "handler"
+        next = [{ to = "work" }]
+        [[handler]]
+        name = "work"
+        cycles = 11600
+        color = "request"
+        reply = true
+        [[source]]
+        load = { start = { count = 6000 } }
+        entry = "load"
+        "#;
+    let program = CompiledProgram::from_toml(text).unwrap();
+    for name in ["xeon-2x4-l2pairs", "opteron8380-4x4"] {
+        let machine = profile(name).unwrap();
+        let took_ns = |policy| simulate(&machine, &program, &options(policy)).counted_ns;
+        let (adaptive, mely) = (took_ns("adaptive"), took_ns("mely"));
+        assert!(100 * mely > 80 * adaptive, "{name}: {adaptive} ns, and {mely} ns by number");
+    }
+}
+
 /// Regression: an event that another core posted counts as cold, so thieves ran the handler cold
 /// only. They took a rise of the cost for a penalty, and left all work on one core.
 #[test]
