@@ -22,6 +22,8 @@ mod tests;
 
 pub use certificates::troubles_of_first;
 pub use conditions::conditions;
-pub use descriptors::{DescriptorShares, connections_that_fit, raise_descriptor_limit};
+pub use descriptors::{
+    DescriptorShares, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit,
+};
 pub use explain::{UnfitUrl, explain};
 pub use plan::ServePlan;

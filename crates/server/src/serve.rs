@@ -34,7 +34,7 @@ use vermeil_accept::{
     listening::Listening,
 };
 use vermeil_address::{ListenAddr, UnixAddr};
-use vermeil_check::{DescriptorShares, connections_that_fit};
+use vermeil_check::{DescriptorShares, connections_that_fit, make_room_for_descriptors};
 use vermeil_config::{ServeOptions, Timeouts};
 use vermeil_files::{FileStore, SiteError};
 use vermeil_gateway::programs::{ProgramSetup, RunningPrograms, SetupError};
@@ -312,6 +312,7 @@ impl ServingServer {
         let ConfinedServer { sandbox, broker, keys, tickets, left, programs, trace, watch } = confined;
         let ServerSockets { changeovers, agent_kept, agent, listening, balancing, inherited, .. } = sockets;
         let connections_max = connections_that_fit(&options);
+        make_room_for_descriptors();
         let OpenedFiles { sites, changes, memory } = OpenedFiles::open(&options)?;
         let balancing = Arc::new(balancing);
         let bound: Vec<_> = listening.iter().map(|listening| (listening.asked, listening.addr)).collect();
