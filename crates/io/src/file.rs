@@ -7,8 +7,10 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use crate::untold_reads::{self, WithoutNowait};
@@ -27,9 +29,10 @@ pub enum CacheOnly {
 ///
 /// # Errors
 /// `WouldBlock` if nothing is in memory, or if the file system cannot tell and was slow lately;
-/// else as `preadv2(2)`.
+/// else as `preadv2(2)`. The kernel then reads the part meanwhile.
 pub fn read_nowait(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    nowait(file, |flags| preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags))
+    let bytes = buf.len();
+    nowait(file, (offset, bytes), |flags| preadv2(file, &mut [IoSliceMut::new(buf)], offset, flags))
 }
 
 /// As [`read_nowait`], or as [`read_waiting`] where `cache` allows to wait. Asks neither the kernel
@@ -47,7 +50,8 @@ pub fn read_from(
         (CacheOnly::Yes, None) => read_nowait(file, buf, offset),
         (CacheOnly::No, None) => read_waiting(file, buf, offset),
         (CacheOnly::Yes, Some(known)) => {
-            known.read_on_core(|| uninterrupted(|| pread(file, &mut *buf, offset)))
+            let read = known.read_on_core(|| uninterrupted(|| pread(file, &mut *buf, offset)));
+            begun(read, file, (offset, buf.len()))
         }
         (CacheOnly::No, Some(known)) => {
             Ok(known.read_on_thread(|| uninterrupted(|| pread(file, &mut *buf, offset)))?)
@@ -84,14 +88,14 @@ pub fn append_nowait(
     offset: u64,
 ) -> io::Result<usize> {
     into.reserve_exact(count);
-    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-    nowait(file, |flags| {
+    let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    nowait(file, (offset, count), |flags| {
         let spare = &mut into.spare_capacity_mut()[..count];
         let room = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: count };
         let flags = flags.bits().cast_signed();
         // SAFETY: `room` is the spare capacity of `into`, which stays where it is during the call;
         // the kernel writes at most `iov_len` bytes there.
-        let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const room, 1, offset, flags) };
+        let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const room, 1, at, flags) };
         let Ok(read) = usize::try_from(read) else {
             return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
         };
@@ -101,18 +105,32 @@ pub fn append_nowait(
     })
 }
 
-/// Performs `read` with the flag that forbids waiting, or without where the kernel refuses the flag
-/// and the read is expected to be quick.
+/// Performs `read`, of a `part` of `file`, with the flag that forbids waiting, or without where the
+/// kernel refuses the flag and the read is expected to be quick.
 fn nowait(
     file: BorrowedFd<'_>,
+    part: (u64, usize),
     mut read: impl FnMut(ReadWriteFlags) -> Result<usize, Errno>,
 ) -> io::Result<usize> {
     match uninterrupted(|| read(ReadWriteFlags::NOWAIT)) {
         Err(Errno::OPNOTSUPP) => {
-            untold_reads::read_on_core(file, || uninterrupted(|| read(ReadWriteFlags::empty())))
+            let read = untold_reads::read_on_core(file, || uninterrupted(|| read(ReadWriteFlags::empty())));
+            begun(read, file, part)
         }
         result => Ok(result?),
     }
+}
+
+/// The result of a `read` that was left to another thread if the read would block. Then the kernel
+/// begins to read the part of `bytes` at `offset`. The kernel does so by itself for a refused read
+/// with `RWF_NOWAIT`. Otherwise the number of threads would bound the reads that a disk works on:
+/// eight threads read 770 files a second from a disk that answers in 10 ms.
+fn begun(read: io::Result<usize>, file: BorrowedFd<'_>, (offset, bytes): (u64, usize)) -> io::Result<usize> {
+    if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        // Where the kernel cannot, the thread reads alone.
+        let _ = fadvise(file, offset, NonZeroU64::new(bytes as u64), Advice::WillNeed);
+    }
+    read
 }
 
 fn uninterrupted(mut read: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
@@ -144,6 +162,7 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
     use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
 
     /// `/dev/shm` is tmpfs on every usual system. tmpfs refuses `RWF_NOWAIT`.
     #[test]
@@ -181,6 +200,41 @@ mod tests {
             assert!(known.is_without_disk(), "a file of another file system says nothing");
         }
         assert_eq!((WithoutNowait::of_device(0), WithoutNowait::at(WithoutNowait::PLACES)), (None, None));
+    }
+
+    #[test]
+    fn refused_read_begins_in_the_kernel() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page");
+        fs::write(&path, vec![b'x'; 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        rustix::fs::fsync(&file).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        if is_in_memory(&file) {
+            return eprintln!("skipped: the file system keeps the page in memory");
+        }
+        let refused = Err(io::ErrorKind::WouldBlock.into());
+        assert!(begun(refused, file.as_fd(), (0, 4096)).is_err());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_in_memory(&file) {
+            assert!(Instant::now() < deadline, "the kernel reads nothing");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the first page of `file` is in memory. The question reads nothing.
+    fn is_in_memory(file: &File) -> bool {
+        let mut page = 0;
+        // SAFETY: the kernel chooses a place for the new mapping, which nothing reads or writes.
+        // `mincore` writes a byte for the only page, and then the mapping is removed.
+        unsafe {
+            let fd = file.as_raw_fd();
+            let at = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, fd, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            assert_eq!(libc::mincore(at, 4096, &raw mut page), 0);
+            assert_eq!(libc::munmap(at, 4096), 0);
+        }
+        page & 1 == 1
     }
 
     #[test]
