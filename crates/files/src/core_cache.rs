@@ -100,6 +100,7 @@ struct CacheSlot {
     handle: EntryHandle,
     /// Milliseconds on the server's clock at the last check of the entry.
     checked_ms: u64,
+    /// Set by a hit. See [`Entry`]'s mark.
     used: bool,
 }
 
@@ -255,7 +256,7 @@ impl CoreCache {
             self.evict();
         }
         let hash_of_path = hash(&self.hasher, site, &raw);
-        let slot = CacheSlot { site, path: raw, handle: handle.clone(), checked_ms: at_ms, used: true };
+        let slot = CacheSlot { site, path: raw, handle: handle.clone(), checked_ms: at_ms, used: false };
         let key = self.slots.insert(slot);
         let Self { hasher, by_path, slots, .. } = self;
         by_path.insert_unique(hash_of_path, key, |key| hash(hasher, slots[*key].site, &slots[*key].path));

@@ -43,7 +43,8 @@ pub struct Entry {
     /// Milliseconds on the server's clock of the last comparison between contents in memory and
     /// files. Relaxed, because two cores that compare at once do no harm.
     compared_ms: AtomicU64,
-    /// Set by use, cleared by the eviction scan of the index. Relaxed: a hint.
+    /// Set by use, cleared by the eviction scan of the index. The look-up that makes the entry is
+    /// no use, so a walk of all files evicts its own entries first. Relaxed: a hint.
     used: AtomicBool,
 }
 
@@ -152,7 +153,7 @@ impl Entry {
         probes: Vec<EntryProbe>,
     ) -> Self {
         let stale = AtomicBool::new(lasting == Lasting::Once);
-        let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(true));
+        let (compared_ms, used) = (AtomicU64::new(0), AtomicBool::new(false));
         let is_candidate = false;
         Self { outcome, freshness, lasting, is_candidate, probes: probes.into(), stale, compared_ms, used }
     }

@@ -65,6 +65,31 @@ fn crawler_leaves_hot_paths_remembered() {
     assert_eq!(hits, 1_000);
 }
 
+/// Large files, folders and links are looked up the regular way, so their entries enter the caches.
+#[test]
+fn crawler_of_entries_leaves_hot_paths_remembered() {
+    let options = StoreOptions { entries_max: 256, descriptors_max: 128, ..StoreOptions::default() };
+    let mut world = FilesWorld::bounded(options);
+    let large = "x".repeat(SMALL_BYTES_MAX as usize + 1);
+    for i in 0..300 {
+        world.write(&format!("list{i}/page"), "page");
+        world.write(&format!("large{i}"), &large);
+        std::os::unix::fs::symlink("list0/page", world.at(&format!("link{i}"))).unwrap();
+    }
+    for i in 0..32 {
+        world.write(&format!("hot/{i}"), "hot");
+        world.settle(&format!("/hot/{i}"), "hot");
+    }
+    let mut hits = 0;
+    for i in 0..300 {
+        for cold in [format!("/list{i}/"), format!("/large{i}"), format!("/link{i}")] {
+            world.get_once(&cold);
+        }
+        hits += usize::from(world.is_hit(&format!("/hot/{}", i % 32)));
+    }
+    assert_eq!(hits, 300);
+}
+
 #[test]
 fn sibling_appears_in_a_folder_that_had_none() {
     let mut world = FilesWorld::new();
