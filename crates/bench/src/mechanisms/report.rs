@@ -10,7 +10,7 @@ use crate::table::CellTable;
 const HOW_TO_READ: &str = "\
 **How to read it.** Each row compares one binary with and without a mechanism. A column with × divides the run *without* the \
 mechanism by the complete run: above 1 for cpu time and latency, and below 1 for rates, the mechanism is a gain. The \
-first table is measured in pairs in turns, with the median and the extremes. Its last columns are the system calls of a request, complete and without, \
+first table has the median and the extremes of pairs of starts, whose loads take short turns. Its last columns are the system calls of a request, complete and without, \
 which are nearly the same in each run, while cpu times depend on the other work of the machine. The second table has programs of `bench runtime` on \
 all cpus. The third table is simulated, each pair with another \
 seed. It shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
@@ -33,7 +33,7 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     );
     let parameters = vec![
         ("load", load),
-        ("rounds", format!("{} pairs, in turns", options.rounds)),
+        ("rounds", format!("{} pairs, of {} turns each", options.rounds, served::TURNS)),
         (
             "simulated",
             format!(

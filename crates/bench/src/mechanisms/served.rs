@@ -20,6 +20,7 @@ use crate::stop::StopFlag;
 use crate::tail::servers::{self, TailServer};
 use crate::tail::site::{TailSite, TailTree, TailWork};
 use crate::tail::{RequestCpuTime, VisitedServer};
+use crate::wrk::WrkOutcome;
 
 /// The metric of the server's cpu time per request.
 pub(super) const CPU: &str = "cpu_us";
@@ -29,6 +30,11 @@ pub(super) const RATE: &str = "per_s";
 pub(super) const P99: &str = "p99_us";
 /// The metric of the server's system calls per request.
 pub(super) const CALLS: &str = "calls";
+/// Turns of each server in a round, often enough that a drift of the machine's speed meets both
+/// servers alike.
+pub(super) const TURNS: usize = 8;
+/// Turns that take as long as a run.
+const TURN_PART: u32 = 4;
 /// The only mechanism of the smoke size.
 pub(super) const SMOKE_MECHANISM: Mechanism = Mechanism::SpeculativeReceive;
 
@@ -96,7 +102,7 @@ struct LoadedServer<'a> {
     requests: String,
 }
 
-impl ServedPairs<'_> {
+impl<'a> ServedPairs<'a> {
     /// The pairs of a load on files.
     fn files(&mut self, mechanism: Mechanism, work: ServedWork, site: &TailSite) -> BenchResult<()> {
         let is_overlay = work == ServedWork::Tail(OVERLAY);
@@ -125,49 +131,86 @@ impl ServedPairs<'_> {
         self.rounds(mechanism, &server)
     }
 
-    /// The pairs of one mechanism, in turns.
+    /// The pairs of one mechanism.
     fn rounds(&mut self, mechanism: Mechanism, server: &LoadedServer<'_>) -> BenchResult<()> {
         for round in 0..self.options.rounds {
             let mut order = [None, Some(mechanism)];
             order.rotate_left(round % 2);
-            for without in order {
-                self.stop.check()?;
-                self.sample(without, server)?;
-            }
+            self.pair(order, server)?;
         }
         Ok(())
     }
 
-    /// One start of the server, and the load on the server.
-    fn sample(&mut self, without: Option<Mechanism>, server: &LoadedServer<'_>) -> BenchResult<()> {
+    /// One start of the server with and one without a mechanism, and the same load on both, in
+    /// [`TURNS`] short turns.
+    fn pair(&mut self, order: [Option<Mechanism>; 2], server: &LoadedServer<'_>) -> BenchResult<()> {
+        let requests = &server.requests;
+        let started = [self.start(order[0], server)?, self.start(order[1], server)?];
+        for visited in &started {
+            // Fills the caches.
+            visited.run(requests, self.options.duration)?;
+        }
+        let mut sums = [TurnSum::default(); 2];
+        for turn in 0..TURNS {
+            for place in [turn % 2, 1 - turn % 2] {
+                self.stop.check()?;
+                let turn = started[place].measured(requests, self.options.duration / TURN_PART)?;
+                sums[place].add(turn);
+            }
+        }
+        for ((without, visited), sum) in order.into_iter().zip(started).zip(sums) {
+            let calls = visited.calls(requests, self.options.duration)?;
+            let mut numbers = sum.numbers().to_vec();
+            numbers.extend(calls.map(|calls| (CALLS, "calls", calls)));
+            keep(self.points, (server.work, variant(without)), &numbers);
+            eprintln!("{:<36} {:<24} {numbers:.2?}", server.work, variant(without));
+            visited.process.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the server.
+    fn start(&self, without: Option<Mechanism>, server: &LoadedServer<'_>) -> BenchResult<VisitedServer<'a>> {
         let (network, address) = (&BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
         let mut command = (server.command)(address)?;
         command.env(VARIABLE, switched_off(without));
         let process = PeerProcess::start("vermeil", command, server.state)?;
         process.wait_until_listening(network, address)?;
-        let visited = VisitedServer {
+        Ok(VisitedServer {
             process,
             state: server.state.to_owned(),
             address,
             client_cpu: self.cpus.client,
             target: server.target.clone(),
             stop: self.stop,
-        };
-        let (requests, duration) = (&server.requests, self.options.duration);
-        // Fills the caches.
-        visited.run(requests, duration)?;
-        let (outcome, RequestCpuTime { server_us: cpu_us, .. }) = visited.measured(requests, duration)?;
-        let (calls, per_second) = (visited.calls(requests, duration)?, outcome.per_second());
-        let mut numbers =
-            vec![(CPU, "us", cpu_us), (RATE, "1/s", per_second), (P99, "us", outcome.p99_us as f64)];
-        numbers.extend(calls.map(|calls| (CALLS, "calls", calls)));
-        keep(self.points, (server.work, variant(without)), &numbers);
-        let calls = calls.unwrap_or(f64::NAN);
-        eprintln!(
-            "{:<36} {:<24} {cpu_us:>7.2} us  {per_second:>8.0} req/s  {calls:>5.2} calls",
-            server.work,
-            variant(without)
-        );
-        visited.process.stop()
+        })
+    }
+}
+
+/// The turns of one server.
+#[derive(Clone, Copy, Debug, Default)]
+struct TurnSum {
+    requests: f64,
+    cpu_us: f64,
+    seconds: f64,
+    /// The sum of the turns' percentiles.
+    p99_us: f64,
+}
+
+impl TurnSum {
+    fn add(&mut self, (outcome, cpu): (WrkOutcome, RequestCpuTime)) {
+        self.requests += outcome.requests as f64;
+        self.cpu_us += cpu.server_us * outcome.requests as f64;
+        self.seconds += outcome.duration_us as f64 / 1e6;
+        self.p99_us += outcome.p99_us as f64;
+    }
+
+    /// The numbers of a request.
+    fn numbers(&self) -> [(&'static str, &'static str, f64); 3] {
+        [
+            (CPU, "us", self.cpu_us / self.requests),
+            (RATE, "1/s", self.requests / self.seconds),
+            (P99, "us", self.p99_us / TURNS as f64),
+        ]
     }
 }
