@@ -44,6 +44,8 @@ pub mod probe;
 pub mod site;
 pub mod wrk;
 
+mod slow_disk;
+
 pub mod machine;
 pub mod measure;
 pub mod network;

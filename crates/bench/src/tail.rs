@@ -5,13 +5,16 @@
 //! of thousands; a random file out of hundreds of thousands, all files alike or some far more
 //! popular than others (`site`). Each part has the same sequence of requests for every server. It
 //! begins with a visit to each folder, which is measured by itself, and a warm-up that is not
-//! counted, and ends with a short run that counts system calls. `servers` has the configurations,
-//! `report` the tables. [`loading`] is a separate bench.
+//! counted, and ends with a short run that counts system calls. Two small parts follow: popular
+//! files beside a walk of all files (`walk`), and files on a slow disk (`slow`). `servers` has the
+//! configurations, `report` the tables. [`loading`] is a separate bench.
 
 pub mod loading;
 mod report;
 pub(crate) mod servers;
 pub(crate) mod site;
+mod slow;
+mod walk;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,7 +86,12 @@ pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> 
         }
         made = Some((work.tree, site));
     }
-    Ok(report::tail(options, &points))
+    let (mut of_walk, mut of_disk) = (Points::default(), Points::default());
+    if let Some((_, site)) = made {
+        walk::run(options, &site, stop, &mut of_walk)?;
+    }
+    slow::run(options, stop, &mut of_disk)?;
+    Ok(report::tail(options, (&points, &of_walk, &of_disk)))
 }
 
 /// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing

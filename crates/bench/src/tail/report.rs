@@ -1,7 +1,7 @@
 //! The tables of the bench and their explanation.
 
-use super::CONNECTIONS;
 use super::servers::TailServer;
+use super::{CONNECTIONS, slow, walk};
 use crate::machine;
 use crate::options::BenchOptions;
 use crate::peers::find_program;
@@ -19,7 +19,16 @@ holds. *First* is the server's time for the first request in each folder, and en
 with those of receiving, sending and waiting, counted by the kernel's tracepoint in a run of its own. With io_uring, \
 receiving and sending take no calls of their own. *Memory* counts shared pages once.
 
-**What it does not show.** A server that reads its files from a disk, because all folders are in memory.";
+The second table shows the share of requests for 1,000 popular files that the cache answers: alone, and while every fourth \
+request is for the next of all files, as of a crawler. *Looked up* is how often each popular file is looked up in a second. A \
+file in memory is checked once a second, which counts as a look-up, so more than 1 would mean that the walk takes files out of memory.
+
+In the third table the contents of the files are not in memory, and the disk answers each read after 10 ms. nginx reads on \
+threads (`aio threads`). *Hot* is the time to the answer for a file in memory, at 2,000 requests a second, alone and beside \
+16 clients of cold files; its clients run before all others of their cpu. *Cold files/s* is the number of cold files for 64 \
+clients. The disk is a loop device over a file system of the bench, and its metadata is in memory.
+
+**What it does not show.** Folders that are not in memory.";
 
 const HOW_TO_READ_HOSTS: &str = "\
 **How to read it.** *Loaded* is \
@@ -33,11 +42,77 @@ certificates of the first 1,000 hosts, and each other certificate when a client 
 **What it does not show.** Hosts with routes or logs of their own.";
 
 /// The finished bench of requests that no cache answers.
-pub(super) fn tail(options: &BenchOptions, points: &Points) -> BenchReport {
+pub(super) fn tail(
+    options: &BenchOptions,
+    (points, of_walk, of_disk): (&Points, &Points, &Points),
+) -> BenchReport {
     BenchReport::new("tail", "requests that no cache answers", &options.repository, parameters(options))
         .with_points(points)
+        .with_points(of_walk)
+        .with_points(of_disk)
         .with_table(table(points))
+        .with_table(walk_table(of_walk))
+        .with_table(disk_table(of_disk))
         .with_how_to_read(HOW_TO_READ)
+}
+
+fn walk_table(points: &Points) -> CellTable {
+    let head = ["server", "alone %", "looked up", "beside a walk %", "low – high", "looked up", "cpu µs"];
+    let mut table = CellTable::new(1, &head);
+    for (program, variant) in points.cells() {
+        debug_assert_eq!(program, walk::NAME);
+        table.push([
+            variant.into(),
+            points.median(program, variant, "alone_hits"),
+            points.median(program, variant, "alone_looked_up"),
+            points.median(program, variant, "beside_hits"),
+            points.spread(program, variant, "beside_hits"),
+            points.median(program, variant, "beside_looked_up"),
+            points.median(program, variant, "walk_cpu_us"),
+        ]);
+    }
+    table
+}
+
+fn disk_table(points: &Points) -> CellTable {
+    let head = [
+        "server",
+        "hot p50 µs",
+        "beside",
+        "× alone",
+        "hot p99 µs",
+        "beside",
+        "× alone",
+        "cold files/s",
+        "low – high",
+        "× nginx",
+    ];
+    let mut table = CellTable::new(1, &head);
+    for (program, variant) in points.cells() {
+        debug_assert_eq!(program, slow::NAME);
+        let median = |metric| points.median(program, variant, metric);
+        let times = |beside, alone| {
+            let of = |metric| points.summary(program, variant, metric).map(|summary| summary.median);
+            of(beside)
+                .zip(of(alone))
+                .map(|(beside, alone)| format!("{:.2}", beside / alone))
+                .unwrap_or_default()
+        };
+        let of_nginx = points.ratio(program, (variant, TailServer::Nginx.name()), "cold_per_s");
+        table.push([
+            variant.into(),
+            median("alone_p50_us"),
+            median("beside_p50_us"),
+            times("beside_p50_us", "alone_p50_us"),
+            median("alone_p99_us"),
+            median("beside_p99_us"),
+            times("beside_p99_us", "alone_p99_us"),
+            median("cold_per_s"),
+            points.spread(program, variant, "cold_per_s"),
+            of_nginx.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default(),
+        ]);
+    }
+    table
 }
 
 /// The finished bench of hosts.

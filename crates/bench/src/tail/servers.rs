@@ -60,6 +60,11 @@ impl TailServer {
         Ok(servers)
     }
 
+    /// Whether the part with a slow disk includes the server.
+    pub(super) fn reads_slow_disk(self) -> bool {
+        matches!(self, Self::Vermeil | Self::VermeilEpoll | Self::Nginx)
+    }
+
     /// Whether the part that loads hosts includes the server.
     pub(super) fn loads_hosts(self) -> bool {
         matches!(self, Self::Vermeil | Self::Nginx)

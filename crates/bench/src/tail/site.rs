@@ -38,6 +38,8 @@ pub(crate) enum TailTree {
     Files,
     /// The same, ten times as many.
     ManyFiles,
+    /// The same, for a slow disk.
+    SlowFiles,
 }
 
 impl TailTree {
@@ -49,6 +51,7 @@ impl TailTree {
             Self::HostPages => 20_000 * HOST_PAGES,
             Self::Files => 200_000,
             Self::ManyFiles => 2_000_000,
+            Self::SlowFiles => 16_000,
         }
     }
 
@@ -65,7 +68,7 @@ impl TailTree {
         match self {
             Self::Hosts | Self::ManyHosts => Some(1),
             Self::HostPages => Some(HOST_PAGES),
-            Self::Files | Self::ManyFiles => None,
+            Self::Files | Self::ManyFiles | Self::SlowFiles => None,
         }
     }
 }
@@ -117,7 +120,7 @@ impl TailWork {
 const HOST_PAGES: usize = 20;
 
 /// Files in a folder.
-const FOLDER_FILES: usize = 100;
+pub(super) const FOLDER_FILES: usize = 100;
 
 /// The pages of some parts, in a temporary folder, and the sequence of requests.
 #[derive(Debug)]
@@ -201,6 +204,11 @@ impl TailSite {
     pub(crate) fn target(&self, number: usize) -> ProbeTarget {
         let host = self.tree.host_pages().map(|pages| host_name(number / pages));
         ProbeTarget { host, ..ProbeTarget::to(&self.url_path(number)) }
+    }
+
+    /// The number of pages.
+    pub(super) fn pages(&self) -> usize {
+        self.count
     }
 
     /// The number of folders with pages.
