@@ -228,6 +228,13 @@ fn wrong_input_is_reported_with_place() {
             "--trace: cannot write /nonexistent",
         ),
         (&["sim", "show", "day.ndjson", "--timeline", nowhere], 3, "--timeline: cannot write /nonexistent"),
+        // Regression: the file run.png had the picture as SVG.
+        (
+            &["sim", "run", "web", "--time", "1ms", "--timeline", "run.png"],
+            2,
+            "--timeline run.png: the file is written as svg, not as png: name it run.svg",
+        ),
+        (&["sim", "show", "day.ndjson", "--trace", "run.svg"], 2, "name it run.json"),
         (&["sim", "run", "web", "--policy", "best"], 2, "there is no policy `best`"),
         (&["sim", "run", "web", "--policy", "placed:/nonexistent.toml"], 3, "--policy /nonexistent.toml"),
         (&["sim", "run", "web", "--costs", "nope"], 2, "--costs is for a machine from an export"),

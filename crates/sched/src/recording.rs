@@ -106,6 +106,18 @@ impl Recording {
     /// [`SchedError::Recording`] when a line is malformed, an event starts before the previous
     /// event, or a poster is not above its event.
     pub fn parse(text: &str) -> Result<Self, SchedError> {
+        let (recording, cut) = Self::parse_until_cut(text)?;
+        cut.map_or(Ok(recording), Err)
+    }
+
+    /// Reads a recording whose last line may be cut off, as a full disk or a copy in progress
+    /// leaves it. Returns the events above that line, and the error in the line.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), for every line that ends.
+    pub fn parse_until_cut(text: &str) -> Result<(Self, Option<SchedError>), SchedError> {
+        let end = text.as_bytes().as_ptr_range().end;
+        let is_cut = |line: &str| line.as_bytes().as_ptr_range().end == end;
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let wrong = |line: usize, problem: String| SchedError::Recording { line: line + 1, problem };
         let (first, header) = lines.next().ok_or_else(|| wrong(0, "there is no header".to_owned()))?;
@@ -117,12 +129,17 @@ impl Recording {
         }
         let mut events: Vec<RecordedEvent> = Vec::new();
         for (at, line) in lines {
-            let event: RecordedEvent =
-                serde_json::from_str(line).map_err(|error| wrong(at, cause(&error)))?;
+            let event = match serde_json::from_str::<RecordedEvent>(line) {
+                Ok(event) => event,
+                Err(error) if error.is_eof() && is_cut(line) => {
+                    return Ok((Self { header, events }, Some(wrong(at, cause(&error)))));
+                }
+                Err(error) => return Err(wrong(at, cause(&error))),
+            };
             event.check(&header, &events).map_err(|problem| wrong(at, problem.to_owned()))?;
             events.push(event);
         }
-        Ok(Self { header, events })
+        Ok((Self { header, events }, None))
     }
 }
 

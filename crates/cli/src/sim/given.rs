@@ -31,6 +31,8 @@ pub(super) enum SimUsage {
     Unwritable { option: &'static str, why: String },
     #[error("{option} {what}: leave it out")]
     Useless { option: &'static str, what: String },
+    #[error("{option} {what}")]
+    Form { option: &'static str, what: String },
     #[error("{0}")]
     Sim(#[from] vermeil_sim::SimError),
     #[error("{0}")]
@@ -54,6 +56,7 @@ impl SimUsage {
             Self::Parity(_)
             | Self::Inside { .. }
             | Self::Useless { .. }
+            | Self::Form { .. }
             | Self::Endless { .. }
             | Self::Sim(_)
             | Self::Topology(_) => Exit::Usage,
@@ -153,7 +156,11 @@ pub(super) fn workload(word: &str, working_set: Option<u64>) -> Result<CompiledP
 
 /// A recording, as it ran.
 pub(super) fn recorded(path: &Path) -> Result<RecordedRun, SimUsage> {
-    let run = RecordedRun::parse(&read("recording", path)?);
+    let failed =
+        |source| SimUsage::File { option: "recording", action: "read", path: path.to_owned(), source };
+    // The cut of a recording that is not whole may divide a letter.
+    let bytes = fs::read(path).map_err(failed)?;
+    let run = RecordedRun::parse(&String::from_utf8_lossy(&bytes));
     run.map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
@@ -171,12 +178,39 @@ pub(super) fn plan(
     plan.map(Some).map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
-/// Checks before a run that its results can be written, because a failure afterwards loses the run.
-pub(super) fn check_writable(option: &'static str, path: Option<&Path>) -> Result<(), SimUsage> {
-    match path.map(writable::check_writable) {
-        Some(Err(why)) => Err(SimUsage::Unwritable { option, why }),
-        _ => Ok(()),
+/// The only form of a picture or a trace, by the end of its file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DrawnForm {
+    Svg,
+    Json,
+}
+
+impl DrawnForm {
+    fn end(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Json => "json",
+        }
     }
+}
+
+/// Checks before a run that its results can be written, because a failure afterwards loses the run.
+/// A name with the end of another form would mislead each program that opens the file.
+pub(super) fn check_writable(
+    option: &'static str,
+    path: Option<&Path>,
+    form: DrawnForm,
+) -> Result<(), SimUsage> {
+    let Some(path) = path else { return Ok(()) };
+    let end = form.end();
+    if let Some(other) = path.extension().filter(|other| !other.eq_ignore_ascii_case(end)) {
+        let (name, other) = (path.display(), other.to_string_lossy());
+        let instead = path.with_extension(end);
+        let what =
+            format!("{name}: the file is written as {end}, not as {other}: name it {}", instead.display());
+        return Err(SimUsage::Form { option, what });
+    }
+    writable::check_writable(path).map_err(|why| SimUsage::Unwritable { option, why })
 }
 
 /// Writes a requested result.

@@ -2,7 +2,7 @@
 //! side.
 
 use super::documents::DocumentArgs;
-use super::given::{self, MachineArgs, SimUsage};
+use super::given::{self, DrawnForm, MachineArgs, SimUsage};
 use crate::values::{Size, Span, size_between};
 use crate::{Exit, print};
 use clap::builder::RangedU64ValueParser;
@@ -166,8 +166,8 @@ impl RunArgs {
         program: &CompiledProgram,
         options: &SimOptions,
     ) -> Result<String, SimUsage> {
-        given::check_writable("--timeline", self.timeline.as_deref())?;
-        given::check_writable("--trace", self.trace.as_deref())?;
+        given::check_writable("--timeline", self.timeline.as_deref(), DrawnForm::Svg)?;
+        given::check_writable("--trace", self.trace.as_deref(), DrawnForm::Json)?;
         let from_ns = self.show_from.map_or(program.warm_up_ns(), |from| from.ms() * NS_PER_MS);
         let timeline = Timeline::new(machine.cores(), from_ns, from_ns + self.show_time.ms() * NS_PER_MS);
         let (results, timeline) = simulate_watched(machine, program, options, timeline);

@@ -1,6 +1,6 @@
 //! `vermeil sim show`: a recording as it ran, in tables and pictures.
 
-use super::given::{self, SimUsage};
+use super::given::{self, DrawnForm, SimUsage};
 use crate::values::Span;
 use crate::{Exit, print};
 use clap::{Args, ValueHint};
@@ -54,8 +54,8 @@ impl ShowArgs {
     }
 
     fn text(&self) -> Result<String, SimUsage> {
-        given::check_writable("--timeline", self.timeline.as_deref())?;
-        given::check_writable("--trace", self.trace.as_deref())?;
+        given::check_writable("--timeline", self.timeline.as_deref(), DrawnForm::Svg)?;
+        given::check_writable("--trace", self.trace.as_deref(), DrawnForm::Json)?;
         let run = given::recorded(&self.recording)?;
         let from_ns = self.show_from.map_or(0, |from| from.ms() * NS_PER_MS);
         let (timeline, handlers) = run.timeline(from_ns, self.show_time.ms() * NS_PER_MS);

@@ -82,3 +82,23 @@ fn mistakes_are_named_with_their_line() {
     assert!(message(&good.replace("\"start_ns\":300", "\"start_ns\":50")).contains("line 3: starts before"));
     assert!(message(&good.replace("\"color\"", "\"colour\"")).contains("line 2: unknown field"));
 }
+
+/// Regression: `vermeil sim show` refused a recording whose last line a full disk had cut off.
+#[test]
+fn events_above_cut_line_are_kept() {
+    let whole = Recording::assemble(
+        header(),
+        vec![((0, 0), None, event("read", 0, 100)), ((1, 0), Some((0, 0)), event("write", 1, 300))],
+    );
+    let text = whole.to_text();
+    assert_eq!(Recording::parse_until_cut(&text), Ok((whole.clone(), None)));
+    let begins: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    for end in begins[1] + 1..begins[2] - 1 {
+        let (kept, cut) = Recording::parse_until_cut(&text[..end]).expect("a recording");
+        assert_eq!(kept.events, whole.events[..1]);
+        assert!(cut.is_some_and(|cut| cut.to_string().contains("line 3: EOF")), "{end}");
+    }
+    // A line that ends is not cut off, so its error is a mistake.
+    assert!(Recording::parse_until_cut(&format!("{}\n", &text[..text.len() - 5])).is_err());
+    assert!(Recording::parse_until_cut(&text[..begins[0] - 5]).is_err());
+}

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use vermeil_sched::CoreIndex;
 use vermeil_sched::recording::{RecordedEvent, Recording};
+use vermeil_sched::{CoreIndex, SchedError};
 
 use super::table::Table;
 use super::timeline::{Doing, Timeline};
@@ -26,6 +26,8 @@ const OTHERS: &str = "others";
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
     recording: Recording,
+    /// The error in the last line, if the file is cut off there.
+    cut: Option<SchedError>,
 }
 
 /// The counts of a handler.
@@ -38,16 +40,17 @@ struct RecordedHandler {
 }
 
 impl RecordedRun {
-    /// The run of a file.
+    /// The run of a file. The last line may be cut off.
     ///
     /// # Errors
     /// The text is not a recording, or the recording is empty.
     pub fn parse(text: &str) -> Result<Self, SimError> {
-        let recording = Recording::parse(text)?;
-        if recording.events.is_empty() {
-            return Err(SimError::Empty);
+        let (recording, cut) = Recording::parse_until_cut(text)?;
+        match cut {
+            Some(cut) if recording.events.is_empty() => Err(cut.into()),
+            None if recording.events.is_empty() => Err(SimError::Empty),
+            cut => Ok(Self { recording, cut }),
         }
-        Ok(Self { recording })
     }
 
     /// The start of the first event.
@@ -71,8 +74,12 @@ impl RecordedRun {
     /// The tables.
     pub fn to_text(&self) -> String {
         let header = &self.recording.header;
+        let cut = match &self.cut {
+            Some(cut) => format!("INCOMPLETE: {cut}; the events above that line are shown\n"),
+            None => String::new(),
+        };
         format!(
-            "{} events in {}, policy {}, after {} that were not kept\n\n{}\n{}\n\
+            "{cut}{} events in {}, policy {}, after {} that were not kept\n\n{}\n{}\n\
              foreign: events whose color ran on another core before, or that an event on another core posted; \
              run: the time of an event; wait: from posting to start.\n",
             thousands(self.recording.events.len() as u64),

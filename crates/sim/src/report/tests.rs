@@ -169,6 +169,10 @@ fn recording_is_shown_as_it_ran() {
         [("path::of::modules::serve", Some(3.0)), ("handshake", cut_at_the_end), ("steal", Some(0.001))]
     );
     assert!(matches!(RecordedRun::parse(text.lines().next().unwrap()), Err(SimError::Empty)));
+    // Regression: a recording that a full disk had cut off was refused.
+    let said = RecordedRun::parse(&text[..text.len() - 9]).expect("what is there").to_text();
+    assert!(said.starts_with("INCOMPLETE: recording: line 3: EOF while parsing"), "{said}");
+    assert!(said.contains("\n1 events in 3000 ns, policy adaptive"), "{said}");
 }
 
 #[test]
