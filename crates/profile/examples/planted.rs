@@ -6,7 +6,7 @@
 //! table that grows with the threads and is searched from its start; `slow`, equal shares of work
 //! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
 //! thread sleeps for a millisecond; `relay`, whose threads hand each other a turn and do nothing
-//! else. Functions are not inlined, so that their names are seen.
+//! else; `clock`, which reads the clock many times. Functions are not inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
@@ -88,6 +88,16 @@ fn planted_relay(thread: usize, threads: usize, end: Instant) -> u64 {
     *turn
 }
 
+/// Like a server that reads the clock for each line of its log.
+#[inline(never)]
+fn planted_clock() -> u64 {
+    let mut sum = 0;
+    for _ in 0..1_000 {
+        sum += clock_gettime(ClockId::Monotonic).tv_nsec as u64;
+    }
+    sum
+}
+
 #[inline(never)]
 fn planted_sharing(thread: usize) -> u64 {
     let counter = &SHARED[thread % 8];
@@ -159,6 +169,7 @@ fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
         "counter" => planted_counter(),
         "lock" => planted_lock(),
         "mutex" => planted_mutex(),
+        "clock" => planted_clock(),
         "relay" => return planted_relay(thread, plan.threads, plan.end),
         "sharing" => planted_sharing(thread),
         "scan" => planted_scan(&plan.table, u64::MAX) as u64,
@@ -181,7 +192,7 @@ struct PlantedPlan {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS");
+        eprintln!("usage: planted none|clock|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS");
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");

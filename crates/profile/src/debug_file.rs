@@ -30,8 +30,9 @@ impl DebugFile {
     }
 
     fn within(program: &Path, folder: &Path) -> Option<Self> {
+        // As it is, because the real path of an open file of a container is another file here.
+        let cache = object::ReadCache::new(File::open(program).ok()?);
         let program = program.canonicalize().ok()?;
-        let cache = object::ReadCache::new(File::open(&program).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let id = file.build_id().ok().flatten().map(<[u8]>::to_vec);
         let segments = file.segments().map(|segment| {

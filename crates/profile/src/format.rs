@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use vermeil_io::output::Output;
 
 use crate::ProfileError;
+use crate::event::Map;
 use crate::perf::Trigger;
 
 /// How each recording begins. The first byte is no text, so that tools take the file for binary.
@@ -58,6 +59,19 @@ pub(crate) struct Module {
     pub(crate) path: String,
     /// The build-id, empty if there is none.
     pub(crate) build_id: Vec<u8>,
+}
+
+impl Module {
+    /// The module of a map.
+    pub(crate) fn of(map: &Map) -> Self {
+        let path = match map.path.as_str() {
+            "" | "//anon" => UNKNOWN.to_owned(),
+            // The mark " (deleted)" stays, so that no newer file of the same path is asked for
+            // names.
+            path => path.to_owned(),
+        };
+        Self { path, build_id: map.build_id.clone().unwrap_or_default() }
+    }
 }
 
 /// The kernel's name among modules.

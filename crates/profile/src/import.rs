@@ -199,7 +199,7 @@ impl<'p> ImportedRecording<'p> {
             self.begin(0)?;
         }
         let missing: Vec<MissingCounter> = symbols::missing_names(kernel).into_iter().collect();
-        let symbols = symbols::resolve(self.session.modules(), self.session.places(), kernel);
+        let symbols = symbols::resolve(self.session.readable_modules(), self.session.places(), kernel);
         let last = self.last;
         let writer = self.writer.as_mut().expect("the recording has begun");
         let mut end = || -> io::Result<()> {

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::rc::Rc;
 
+use crate::debug_file::build_id;
 use crate::event::Map;
+use crate::module_files::seen_by;
 
 /// The maps of one process by their first address.
 type Maps = BTreeMap<u64, Rc<Map>>;
@@ -28,10 +30,16 @@ impl Processes {
     /// A process and all its descendants that run now.
     pub(crate) fn tree(root: i32) -> Self {
         let mut processes = Self { maps: HashMap::new(), root, all: false };
+        let mut known = BuildIds::new();
         for pid in descendants(root, &parents()) {
-            processes.maps.insert(pid, Rc::new(maps_of(pid)));
+            processes.maps.insert(pid, Rc::new(maps_of(pid, &mut known)));
         }
         processes
+    }
+
+    /// Whether the processes run on this machine.
+    pub(crate) fn are_here(&self) -> bool {
+        !self.all
     }
 
     /// Each process that appears.
@@ -112,27 +120,35 @@ fn insert(maps: &mut Maps, map: Map) {
     maps.insert(map.start, Rc::new(map));
 }
 
+/// The build-ids of files by device and inode. Processes of a pool have the same files.
+type BuildIds = HashMap<(String, String), Option<Vec<u8>>>;
+
 /// The code in the memory of a process now; empty for a process that has gone.
-fn maps_of(pid: i32) -> Maps {
+fn maps_of(pid: i32, known: &mut BuildIds) -> Maps {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut maps = Maps::new();
-    for map in text.lines().filter_map(parse_map) {
+    for (mut map, file) in text.lines().filter_map(parse_map) {
+        let read = || match seen_by(pid, &map) {
+            Some(path) => build_id(path.to_str()?),
+            None => build_id(&map.path),
+        };
+        map.build_id = known.entry(file).or_insert_with(read).clone();
         insert(&mut maps, map);
     }
     maps
 }
 
-/// Reads a line of `/proc/PID/maps`; `None` for data.
-fn parse_map(line: &str) -> Option<Map> {
+/// Reads a line of `/proc/PID/maps`, with device and inode; `None` for data.
+fn parse_map(line: &str) -> Option<(Map, (String, String))> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let rights = fields.next()?;
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let (_device, _inode) = (fields.next()?, fields.next()?);
+    let file = (fields.next()?.to_owned(), fields.next()?.to_owned());
     let path = fields.next().unwrap_or_default().trim_start().to_owned();
     let start = u64::from_str_radix(start, 16).ok()?;
     let length = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?;
-    rights.contains('x').then_some(Map { start, length, offset, path, build_id: None })
+    rights.contains('x').then_some((Map { start, length, offset, path, build_id: None }, file))
 }
 
 /// The parent of each process that runs now.
@@ -248,7 +264,8 @@ mod tests {
     #[test]
     fn maps_line_with_spaces_in_path_is_read() {
         let line = "5581e0c00000-5581e0c02000 r-xp 00001000 fd:01 131 /srv/a b/prog (deleted)";
-        let found = parse_map(line).unwrap();
+        let (found, file) = parse_map(line).unwrap();
+        assert_eq!(file, ("fd:01".to_owned(), "131".to_owned()));
         assert_eq!((found.length, found.offset, &*found.path), (0x2000, 0x1000, "/srv/a b/prog (deleted)"));
         assert_eq!(parse_map("7fff00000000-7fff00001000 rw-p 00000000 00:00 0 [stack]"), None);
     }
@@ -258,8 +275,9 @@ mod tests {
         let pid = std::process::id() as i32;
         let processes = Processes::tree(pid);
         let here = this_process_has_maps_and_threads as fn() as usize as u64;
-        let path = &processes.find(pid, here).unwrap().path;
+        let Map { path, build_id: found, .. } = processes.find(pid, here).unwrap();
         assert!(path.contains("vermeil_profile"), "{path}");
+        assert!(found.is_some() && *found == build_id(path), "{found:?}");
         assert!(!threads(pid).is_empty());
     }
 }

@@ -269,7 +269,7 @@ fn write_until(
 /// Names the places that were seen and ends the file.
 fn finish(session: &mut Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
     session.end_waits(ended_ns, &mut |record| writer.write(record))?;
-    let symbols = symbols::resolve(session.modules(), session.places(), &KernelNames::Here);
+    let symbols = symbols::resolve(session.readable_modules(), session.places(), &KernelNames::Here);
     for some in symbols.chunks(10_000) {
         writer.write(&FileRecord::Symbols(some.to_vec()))?;
     }

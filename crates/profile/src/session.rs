@@ -10,8 +10,10 @@ use std::io;
 
 use vermeil_io::StackMark;
 
-use crate::event::{EventKind, KernelEvent, Map, Sample};
+use crate::debug_file::build_id;
+use crate::event::{EventKind, KernelEvent, Sample};
 use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
+use crate::module_files::ModuleFiles;
 use crate::processes::{self, Processes};
 use crate::unwind::Unwinder;
 use crate::waits::{LeftStack, Switch, WaitLedger};
@@ -28,12 +30,14 @@ pub(crate) struct Session {
     pub(crate) processes: Processes,
     /// The names of the threads of the tree that run.
     names: HashMap<i32, String>,
+    /// Those that were written, with the paths under which their files can be read now.
     modules: Vec<Module>,
     module_ids: HashMap<Module, u32>,
     stacks: HashMap<Box<[Frame]>, u32>,
     stacks_written: u32,
     places: HashSet<Frame>,
     counts: Counts,
+    files: ModuleFiles,
     unwinder: Unwinder,
     frames_max: usize,
     /// `None` if waits are not recorded.
@@ -51,6 +55,7 @@ pub(crate) struct Counts {
 
 impl Session {
     pub(crate) fn new(processes: Processes) -> Self {
+        let files = ModuleFiles::new(processes.are_here());
         Self {
             processes,
             names: HashMap::new(),
@@ -60,6 +65,7 @@ impl Session {
             stacks_written: 0,
             places: HashSet::new(),
             counts: Counts::default(),
+            files,
             unwinder: Unwinder::default(),
             frames_max: usize::from(crate::machine::frames_max()),
             waits: None,
@@ -158,7 +164,8 @@ impl Session {
         self.counts
     }
 
-    pub(crate) fn modules(&self) -> &[Module] {
+    /// The modules, with the paths under which their files can be read now.
+    pub(crate) fn readable_modules(&self) -> &[Module] {
         &self.modules
     }
 
@@ -247,17 +254,19 @@ impl Session {
             let module = self.module(Module { path: KERNEL.to_owned(), build_id: Vec::new() }, write)?;
             frames.push(Frame { module, offset: address - u64::from(depth > 0) });
         }
-        let walked = sample
-            .dump
-            .as_ref()
-            .map(|dump| self.unwinder.walk(sample.pid, dump, &self.processes, self.frames_max));
+        let walked = sample.dump.as_ref().map(|dump| {
+            self.unwinder.walk(sample.pid, dump, &self.processes, &mut self.files, self.frames_max)
+        });
         let user = walked.as_ref().unwrap_or(&sample.user);
         for (depth, &address) in user.iter().enumerate() {
             // A caller's address is the one behind its call, which may be another function's first.
             let address = address.saturating_sub(u64::from(depth > 0));
             let frame = match self.processes.find(sample.pid, address) {
                 Some(map) => {
-                    let (module, offset) = (module_of(map), address - map.start + map.offset);
+                    let (module, offset) = (Module::of(map), address - map.start + map.offset);
+                    if !self.module_ids.contains_key(&module) {
+                        self.files.place(sample.pid, map);
+                    }
                     Frame { module: self.module(module, write)?, offset }
                 }
                 None => {
@@ -296,30 +305,23 @@ impl Session {
             return Ok(self.module_ids.get(&unknown).copied().unwrap_or(0));
         }
         let id = self.modules.len() as u32;
-        // The id comes first: the record that is written names the build of the file as it is now.
         self.module_ids.insert(module.clone(), id);
+        let place = self.files.known(&module);
         let mut written = module;
+        // The kernel does not wait for the disk to read the build-id of a map.
         if written.build_id.is_empty() {
-            written.build_id = crate::debug_file::build_id(&written.path).unwrap_or_default();
+            written.build_id = place.to_str().and_then(build_id).unwrap_or_default();
         }
         write(&FileRecord::Module(written.clone()))?;
-        self.modules.push(written);
+        self.modules.push(Module { path: place.to_string_lossy().into_owned(), ..written });
         Ok(id)
     }
-}
-
-fn module_of(map: &Map) -> Module {
-    let path = match map.path.as_str() {
-        "" | "//anon" => UNKNOWN.to_owned(),
-        // The mark " (deleted)" stays, so that no newer file of the same path is asked for names.
-        path => path.to_owned(),
-    };
-    Module { path, build_id: map.build_id.clone().unwrap_or_default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Map;
 
     fn sample(pid: i32, user: &[u64]) -> KernelEvent {
         let sample = Sample {

@@ -14,6 +14,7 @@ use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use crate::debug_file::{DebugFile, build_id};
 use crate::format::{Frame, KERNEL, MissingCounter, Module, Symbol};
 use crate::machine::{self, KALLSYMS};
+use crate::vdso::{self, VDSO};
 
 /// The names of the kernel among the things that a recording lacks.
 pub(crate) const KERNEL_NAMES: &str = "names of kernel functions";
@@ -74,6 +75,10 @@ pub(crate) fn resolve(
         let Some(module) = modules.get(module_id as usize) else { continue };
         offsets.sort_unstable();
         offsets.dedup();
+        if module.path == VDSO && *kernel == KernelNames::Here {
+            symbols.extend(of_vdso(module_id, &offsets));
+            continue;
+        }
         let found = match source(module, kernel) {
             Some(NameSource::Kernel(source)) => symbolize(&symbolizer, &source, Input::AbsAddr(&offsets)),
             Some(NameSource::File) => of_file(&symbolizer, &module.path, &offsets),
@@ -86,6 +91,18 @@ pub(crate) fn resolve(
         }
     }
     symbols
+}
+
+/// Names of the kernel's functions in the memory of processes, whose offsets are addresses.
+fn of_vdso(module: u32, offsets: &[u64]) -> Vec<Symbol> {
+    let functions = vdso::functions();
+    let named = offsets.iter().filter_map(|offset| {
+        let (_, name) = functions.iter().find(|(range, _)| range.contains(offset))?;
+        let frame = Frame { module, offset: *offset };
+        let (inlined, file) = Default::default();
+        Some(Symbol { frame, function: name.clone(), inlined, file, line: 0 })
+    });
+    named.collect()
 }
 
 /// The source of a module's names.

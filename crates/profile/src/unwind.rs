@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(target_arch = "aarch64")]
@@ -19,10 +20,12 @@ use framehop::x86_64::{
     CacheX86_64 as Cache, UnwindRegsX86_64 as Registers, UnwinderX86_64 as ProcessUnwinder,
 };
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, ReadRef};
 
 use crate::event::{Dump, Map};
+use crate::module_files::ModuleFiles;
 use crate::processes::Processes;
+use crate::vdso::{self, VDSO};
 
 /// The least page of the architectures, at whose multiples maps begin.
 const PAGE_BYTES: u64 = 4_096;
@@ -32,7 +35,7 @@ const TABLE_BYTES_MAX: usize = 256 << 20;
 /// Walks the stacks of all processes of a recording.
 #[derive(Default)]
 pub(crate) struct Unwinder {
-    files: HashMap<String, Option<Tables>>,
+    files: HashMap<PathBuf, Option<Tables>>,
     table_bytes: usize,
     processes: HashMap<i32, ProcessUnwinder<Arc<[u8]>>>,
     cache: Cache,
@@ -62,12 +65,13 @@ impl Unwinder {
         pid: i32,
         dump: &Dump,
         processes: &Processes,
+        files: &mut ModuleFiles,
         frames_max: usize,
     ) -> Vec<u64> {
         if !self.processes.contains_key(&pid) {
             let mut unwinder = ProcessUnwinder::new();
             for map in processes.maps(pid) {
-                if let Some(module) = self.module(map) {
+                if let Some(module) = self.module(map, files.place(pid, map)) {
                     unwinder.add_module(module);
                 }
             }
@@ -94,15 +98,16 @@ impl Unwinder {
         found
     }
 
-    fn module(&mut self, map: &Map) -> Option<Module<Arc<[u8]>>> {
-        if !self.files.contains_key(&map.path) {
-            let tables = Tables::read(&map.path).filter(|tables| {
+    /// The module of a map, whose file can be read at `place`.
+    fn module(&mut self, map: &Map, place: &Path) -> Option<Module<Arc<[u8]>>> {
+        if !self.files.contains_key(place) {
+            let tables = Tables::read(place).filter(|tables| {
                 self.table_bytes += tables.bytes();
                 self.table_bytes <= TABLE_BYTES_MAX
             });
-            self.files.insert(map.path.clone(), tables);
+            self.files.insert(place.to_owned(), tables);
         }
-        let tables = self.files[&map.path].as_ref()?;
+        let tables = self.files[place].as_ref()?;
         // A map begins at a page, which may lie before its segment.
         let (offset, address, _) = tables.segments.iter().find(|(offset, _, length)| {
             let page = offset - offset % PAGE_BYTES;
@@ -130,12 +135,18 @@ impl Unwinder {
 }
 
 impl Tables {
-    fn read(path: &str) -> Option<Self> {
-        if !path.starts_with('/') {
+    fn read(path: &Path) -> Option<Self> {
+        if path == Path::new(VDSO) {
+            return Some(Self::of(&object::File::parse(&*vdso::image()?).ok()?));
+        }
+        if !path.is_absolute() {
             return None;
         }
         let cache = object::ReadCache::new(fs::File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
+        Some(Self::of(&object::File::parse(&cache).ok()?))
+    }
+
+    fn of<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Self {
         let range = |name: &str| {
             file.section_by_name(name).map(|section| section.address()..section.address() + section.size())
         };
@@ -149,14 +160,14 @@ impl Tables {
             let (offset, length) = segment.file_range();
             is_code.then(|| (offset, segment.address(), length))
         });
-        Some(Self {
+        Self {
             base_svma: file.relative_address_base(),
             segments: segments.collect(),
             text: range(".text"),
             got: range(".got"),
             eh_frame: with_data(".eh_frame"),
             eh_frame_hdr: with_data(".eh_frame_hdr"),
-        })
+        }
     }
 
     fn bytes(&self) -> usize {

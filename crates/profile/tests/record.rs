@@ -102,6 +102,85 @@ fn text(profile: &StackProfile) -> String {
     )
 }
 
+/// Regression: the kernel's code in the memory of processes had no name, and its samples no caller.
+#[test]
+fn clock_of_kernel_in_process_has_name_and_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&options(command(&["clock", "1", "0.5"]), &path)) else { return };
+    let profile = read(&path);
+    let of_kernel = |function: &vermeil_profile::Function| function.module == "[vdso]";
+    if !profile.functions.iter().any(of_kernel) {
+        return eprintln!("skipped: this machine's clock needs a system call");
+    }
+    let named =
+        |function: &vermeil_profile::Function| of_kernel(function) && function.name == "clock_gettime";
+    assert!(profile.functions.iter().any(named), "{}", text(&profile));
+    let callers = report::callers_of(&profile, "clock_gettime", None);
+    let (owner, weight) = callers.owners[0];
+    let owner = profile.function(owner.expect("the stack has a frame of the program"));
+    assert!(owner.name.contains("planted_clock"), "{owner:?}\n{}", text(&profile));
+    assert!(weight as f64 > 0.9 * callers.weight as f64, "{:?}", callers.owners);
+}
+
+/// Records a process for a moment and expects the name and the caller of its hot function.
+fn expect_names(child: &StoppedChild, path: &Path) {
+    let mut options = options(Subject::Process(child.0.id() as i32), path);
+    options.duration = Some(Duration::from_millis(500));
+    let Some(_) = recorded(&options) else { return };
+    let profile = read(path);
+    let first = profile.costs()[0];
+    assert_eq!(profile.function(first.function).name, "planted::useful_work", "{}", text(&profile));
+    let callers = report::callers_of(&profile, "useful_work", Some("prog"));
+    let owner = callers.owners[0].0.map(|owner| profile.function(owner));
+    assert!(owner.is_some_and(|owner| owner.name.contains("handle_request")), "{}", text(&profile));
+}
+
+/// Waits until a child runs a program of this name.
+fn wait_for_program(child: &StoppedChild, name: &str) {
+    let link = format!("/proc/{}/exe", child.0.id());
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let is_there = || fs::read_link(&link).is_ok_and(|path| path.ends_with(name));
+    while !is_there() && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+}
+
+/// Regression: a server whose file an upgrade had replaced had no names at all.
+#[test]
+fn program_keeps_names_although_its_file_was_replaced() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only the superuser can open a file that has no name any more");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("prog");
+    fs::copy(planted(), &program).unwrap();
+    let child = Command::new(&program).args(["none", "1", "60"]).stdout(Stdio::null()).spawn();
+    let child = StoppedChild(child.unwrap());
+    wait_for_program(&child, "prog");
+    fs::remove_file(&program).unwrap();
+    fs::copy("/bin/true", &program).unwrap();
+    expect_names(&child, &folder.path().join("r.prof"));
+}
+
+/// Regression: functions of a program in a container had the names of the file at the same path
+/// outside, or none.
+#[test]
+fn program_in_other_mounts_has_names_of_its_own_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("prog");
+    fs::copy("/bin/true", &program).unwrap();
+    let script = "mount --bind \"$0\" \"$1\" && exec \"$1\" none 1 60";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).args([&planted(), &program]).stdout(Stdio::null());
+    let child = StoppedChild(command.spawn().unwrap());
+    wait_for_program(&child, "prog");
+    if !fs::read_link(format!("/proc/{}/exe", child.0.id())).is_ok_and(|path| path.ends_with("prog")) {
+        return eprintln!("skipped: this user may make no mount namespace");
+    }
+    expect_names(&child, &folder.path().join("r.prof"));
+}
+
 #[test]
 fn samples_have_color_that_ran() {
     let folder = tempfile::tempdir().unwrap();
