@@ -92,6 +92,9 @@ pub enum ProfileError {
     /// An import that would write over the file that it reads.
     #[error("{}: the import would write over the file that it reads; name another file with -o", _0.display())]
     SameFile(PathBuf),
+    /// A file that another recorder writes.
+    #[error("{}: another recorder writes this file now; name another file with -o", _0.display())]
+    Locked(PathBuf),
     /// A recording of another version.
     #[error("{}: a recording of form {found}; this binary reads form {known}: record again", path.display())]
     Version {

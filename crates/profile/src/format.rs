@@ -5,7 +5,7 @@
 //! form. Ids of modules and stacks are their order in the file. Tested below by cutting and
 //! damaging a file at each byte.
 
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -274,7 +274,14 @@ impl Writer {
     /// Begins a file.
     pub(crate) fn create(path: &Path, origin: &Origin) -> Result<Self, ProfileError> {
         let failure = |source| ProfileError::File { path: path.to_owned(), action: "create", source };
-        let file = BufWriter::with_capacity(256 << 10, Output::replace().open(path).map_err(failure)?);
+        if is_locked(path) {
+            return Err(ProfileError::Locked(path.to_owned()));
+        }
+        let file = Output::replace().open(path).map_err(failure)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(ProfileError::Locked(path.to_owned()));
+        }
+        let file = BufWriter::with_capacity(256 << 10, file);
         let mut writer = Self { file, body: Vec::new(), whole: 0 };
         writer.begin(origin).map_err(failure)?;
         Ok(writer)
@@ -309,6 +316,15 @@ impl Writer {
     pub(crate) fn bytes(&self) -> u64 {
         self.whole
     }
+}
+
+/// Whether another recorder writes a file. Looks before the file is opened for writing, which
+/// empties the file.
+fn is_locked(path: &Path) -> bool {
+    // An open of a pipe would block.
+    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+    let locked = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    is_file && File::open(path).is_ok_and(locked)
 }
 
 /// Adds the work to a recording that has ended.
@@ -425,7 +441,6 @@ fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::fs;
 
     pub(crate) fn origin() -> Origin {
         Origin {
@@ -452,6 +467,19 @@ pub(crate) mod tests {
             FileRecord::Lost { time: 6, cpu: 0, count: 3 },
             FileRecord::End { time: 9, others: 0 },
         ]
+    }
+
+    /// Regression: two recorders with the same file damaged each other's recording.
+    #[test]
+    fn file_has_one_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.prof");
+        let writer = Writer::create(&path, &origin()).unwrap();
+        let Err(error) = Writer::create(&path, &origin()) else { panic!("a second writer") };
+        assert!(error.to_string().contains("another recorder writes this file now"), "{error}");
+        assert!(Reader::open(&path).is_ok(), "the content of the first writer is there");
+        drop(writer);
+        assert!(Writer::create(&path, &origin()).is_ok());
     }
 
     fn written(path: &Path) -> Vec<u8> {
