@@ -88,6 +88,13 @@ impl Processes {
         }
     }
 
+    /// The processes that run, if the process `first` does not.
+    pub(crate) fn outliving(&self, first: i32) -> Vec<i32> {
+        let mut running: Vec<i32> = self.pids().filter(|pid| !runs(first) && runs(*pid)).collect();
+        running.sort_unstable();
+        running
+    }
+
     /// The maps of a process.
     pub(crate) fn maps(&self, pid: i32) -> impl Iterator<Item = &Map> {
         self.maps.get(&pid).into_iter().flat_map(|maps| maps.values()).map(|map| &**map)
@@ -190,6 +197,12 @@ fn descendants(root: i32, parents: &HashMap<i32, i32>) -> HashSet<i32> {
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let Ok(folder) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a process is there and has not ended.
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
 }
 
 /// The cpu that a thread left last, if the thread waits for an event now.

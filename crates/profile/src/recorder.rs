@@ -132,6 +132,8 @@ pub struct Recorded {
     pub shortened: Option<io::Error>,
     /// How a started command ended.
     pub status: Option<ExitStatus>,
+    /// Processes of the tree that outlive the first process, whose end ended the recording.
+    pub descendants: Vec<i32>,
 }
 
 /// Records until the subject ends, `duration` is over or `stop` is set.
@@ -205,6 +207,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     let ended_ns = now_ns();
     let duration = started.elapsed();
     let status = run.finish();
+    let descendants = session.processes.outliving(run.pid);
     if failed.is_none() {
         let last = ledger.read(ended_ns, true);
         let written = writer
@@ -227,7 +230,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         others,
         losses: RecordingLosses { samples: lost, pauses: throttled, switches: session.switches_lost() },
     };
-    Ok(Recorded { summary, shortened: failed, status })
+    Ok(Recorded { summary, shortened: failed, status, descendants })
 }
 
 /// A refusal with the owner of the process, if the owner is another user than `user`.

@@ -223,6 +223,18 @@ fn child_of_command_is_recorded() {
     assert!(text(&profile).contains("useful_work"), "{}", text(&profile));
 }
 
+/// Regression: the recording of a server that goes to the background ended at once, without a word.
+#[test]
+fn descendants_that_outlive_command_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let words = ["sh", "-c", "sleep 60 & exit 0"].map(Into::into).to_vec();
+    let Some(recorded) = recorded(&options(Subject::Command(words), &path)) else { return };
+    let [left] = recorded.descendants[..] else { panic!("{recorded:?}") };
+    let kill = Command::new("kill").arg(left.to_string()).status();
+    assert!(kill.unwrap().success());
+}
+
 #[test]
 fn cut_recording_is_read_and_marked() {
     let folder = tempfile::tempdir().unwrap();

@@ -198,6 +198,13 @@ fn tell(recorded: &Recorded) -> Exit {
         ));
     }
     lines.extend(recorded.status.and_then(ended));
+    if let Some(first) = recorded.descendants.first() {
+        lines.push(format!(
+            "the first process has ended, and {} of its descendants still run: record one and its own descendants \
+             with --pid, for example --pid {first}",
+            recorded.descendants.len()
+        ));
+    }
     let exit = match &recorded.shortened {
         Some(error) => {
             lines.push(format!(
