@@ -113,9 +113,10 @@ fn message(profile: &StackProfile) -> Proto {
     proto.sample_type =
         vec![ValueType { kind: strings.id("samples"), unit: strings.id("count") }, cost.clone()];
     proto.period_type = Some(cost);
-    proto.period = match profile.origin.hz {
-        0 => profile.mean_weight() as i64,
-        hz => 1_000_000_000 / i64::from(hz),
+    proto.period = match (profile.origin.trigger, profile.origin.hz) {
+        // The kernel adapts the number of cycles between samples to the rate.
+        (Trigger::Cycles | Trigger::Events, _) | (_, 0) => profile.mean_weight() as i64,
+        (Trigger::CpuClock, hz) => 1_000_000_000 / i64::from(hz),
     };
     proto.time_nanos = profile.origin.started_s as i64 * 1_000_000_000;
     proto.duration_nanos = profile.duration_ns as i64;
@@ -200,5 +201,14 @@ mod tests {
             .collect();
         assert_eq!(stacks, [(vec!["f", "main"], 3), (vec!["main"], 1)]);
         assert_eq!(proto.string_table[0], "");
+    }
+
+    /// Regression: the period of cycles was in nanoseconds.
+    #[test]
+    fn period_has_unit_of_weights() {
+        let mut profile = profile(&[("main", 3)]);
+        assert_eq!(message(&profile).period, 1_003_009);
+        (profile.origin.trigger, profile.samples[0].weight) = (Trigger::Cycles, 4_012_036);
+        assert_eq!(message(&profile).period, 2 * 1_003_009);
     }
 }

@@ -117,7 +117,10 @@ pub(super) fn heading(profile: &StackProfile) -> String {
 /// The rate of the samples. An imported file with a fixed period of events has no rate.
 fn rate(profile: &StackProfile) -> String {
     match profile.origin.hz {
-        0 => format!("one for each {} {}", profile.mean_weight(), profile.origin.trigger.unit()),
+        0 => match (profile.mean_weight(), profile.origin.trigger.unit()) {
+            (1, units) => format!("one for each {}", units.trim_end_matches('s')),
+            (weight, units) => format!("one for each {weight} {units}"),
+        },
         hz => format!("{hz} Hz"),
     }
 }
@@ -309,6 +312,9 @@ mod tests {
         (profile.origin.hz, profile.origin.trigger) = (0, Trigger::Cycles);
         let text = text(&profile, &options());
         assert!(text.contains("3 samples in 0.0 s, one for each 1003009 cycles on"), "{text}");
+        profile.samples.iter_mut().for_each(|sample| sample.weight = 1);
+        profile.origin.trigger = Trigger::Events;
+        assert!(super::text(&profile, &options()).contains("3 samples in 0.0 s, one for each event on"));
     }
 
     #[test]
