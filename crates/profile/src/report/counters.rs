@@ -8,6 +8,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::StackProfile;
+use crate::format::Series;
+use crate::ledger::STATES;
 use crate::symbols::KERNEL_NAMES;
 
 /// The rate of a counter.
@@ -36,6 +38,7 @@ pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
         .filter(|(_, series)| !profile.missing.iter().any(|missing| missing.name == series.name))
         .filter_map(|(column, series)| {
             let (growth, seconds) = profile.growth(column)?;
+            let seconds = told_seconds(profile, series).unwrap_or(seconds);
             Some(CounterRate {
                 name: series.name.clone(),
                 cpu: series.cpu,
@@ -46,6 +49,20 @@ pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
             })
         })
         .collect()
+}
+
+/// The seconds that the kernel has divided among the states of a cpu, if the counter is one of
+/// these. The kernel divides in steps of 4 ms or more, so of a short time these can be other
+/// seconds than those of the clock, and a state could have more than all of the time.
+fn told_seconds(profile: &StackProfile, series: &Series) -> Option<f64> {
+    let of_cpu = |name: &str| {
+        let mut all = profile.series.iter();
+        let column = all.position(|other| other.name == name && other.cpu == series.cpu)?;
+        Some(profile.growth(column)?.0)
+    };
+    series.cpu.filter(|_| STATES.contains(&series.name.as_str()))?;
+    let told_ns: u64 = STATES.iter().map(|name| of_cpu(name)).sum::<Option<u64>>()?;
+    (told_ns > 0).then_some(told_ns as f64 / 1e9)
 }
 
 /// All values as comma-separated text: a line for each time, a column for each counter and cpu.
@@ -122,7 +139,7 @@ pub(super) fn table(profile: &StackProfile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{MissingCounter, Series};
+    use crate::format::MissingCounter;
     use crate::profile::{Tick, tests::profile};
 
     fn with_counters() -> StackProfile {
@@ -154,6 +171,18 @@ mod tests {
         assert!(table.contains("not measurable here: no such event on this machine"), "{table}");
         assert!(table.contains("100   cpu 0 100, cpu 1 0"), "{table}");
         assert!(table.contains("10.0 %"), "{table}");
+    }
+
+    /// Regression: of 0.3 s a cpu was busy 108 %.
+    #[test]
+    fn states_of_cpu_are_never_more_than_all_of_its_time() {
+        let mut profile = with_counters();
+        profile.series = STATES.map(|name| Series::of_cpu(name, "ns", 0, 0)).into();
+        profile.missing.clear();
+        let tick = |ms: u64, values: [u64; 4]| Tick { time: ms * 1_000_000, values: values.into() };
+        profile.ticks = vec![tick(0, [0; 4]), tick(300, [324_000_000, 0, 36_000_000, 0])];
+        let shares: Vec<f64> = rates(&profile).iter().map(|rate| rate.per_second / 1e9).collect();
+        assert_eq!(shares, [0.9, 0.0, 0.1, 0.0]);
     }
 
     #[test]
