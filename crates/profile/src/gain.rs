@@ -44,6 +44,8 @@ pub struct CostedRun {
     pub cpus: f64,
     /// Seconds of cpu time, if the cost is time.
     pub busy_s: Option<f64>,
+    /// The module of the program.
+    pub program: String,
     /// Ratios of counters, and those that the recording does not permit.
     pub ratios: (Vec<CounterRatio>, Vec<MissingCounter>),
     /// The cost by stack, without stacks that no picture shows.
@@ -70,6 +72,7 @@ impl CostedRun {
         }
         let functions: Vec<Arc<Function>> = profile.functions.iter().cloned().map(Arc::new).collect();
         Self {
+            program,
             stacks: stacks.named(&|id: &FunctionId| Arc::clone(&functions[id.0 as usize])),
             ratios: ratios(profile, Some(work)),
             owned,
@@ -148,6 +151,8 @@ pub struct CostComparison {
     pub ratios: Vec<RatioChange>,
     /// The other ratios.
     pub unmeasured: Vec<MissingCounter>,
+    /// The programs of the base and of the other side, if they differ.
+    pub programs: Option<(String, String)>,
     /// The cost of a unit of work by stack, in percent of the whole cost now, on both sides.
     #[serde(skip)]
     pub(crate) stacks: FlameNode<Arc<Function>>,
@@ -334,20 +339,26 @@ pub fn compare(base: &[CostedRun], now: &[CostedRun]) -> CostComparison {
         Estimate::of_error(losses[0], sampling_error_of_loss(base, now, rho(base, now)))
     });
     let busy = |run: &CostedRun| run.busy_s.map(|busy| busy / run.seconds / run.cpus);
-    let idle_factor = pairs.iter().all(|(base, now)| busy(base).is_some() && busy(now).is_some());
-    let idle_factor =
-        idle_factor.then(|| mean(&|base, now| busy(now).unwrap_or(0.0) / busy(base).unwrap_or(f64::NAN)));
+    let is_time = pairs.iter().all(|(base, now)| busy(base).is_some() && busy(now).is_some());
     let speed = |run: &CostedRun| run.work / run.seconds / run.cpus;
+    let efficiency = mean(&|base, now| speed(now) / speed(base));
+    let cost_factor = mean(&rho);
     CostComparison {
         repetitions: pairs.len(),
         sampling_error_only,
-        efficiency: mean(&|base, now| speed(now) / speed(base)),
-        idle_factor,
-        cost_factor: mean(&|base, now| rho(base, now)),
+        efficiency,
+        // Each pair's efficiency is the product of its factors. The mean of the pairs' own idle
+        // factors would not give the product of the means.
+        idle_factor: is_time.then_some(efficiency / cost_factor),
+        cost_factor,
         rest: loss.mean - listed,
         loss,
         gains,
         unmeasured: unmeasured(&pairs),
+        programs: pairs
+            .iter()
+            .find(|(base, now)| base.program != now.program)
+            .map(|(base, now)| (base.program.clone(), now.program.clone())),
         ratios: changes(&pairs),
         stacks: stacks(&pairs),
     }
@@ -455,6 +466,7 @@ mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: Some(1.0),
+            program: "prog".to_owned(),
             ratios: Default::default(),
             stacks: Default::default(),
         }
@@ -539,6 +551,33 @@ mod tests {
         let comparison = compare(&[base], &[now]);
         is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
         is_near(comparison.efficiency, 0.6);
+    }
+
+    /// Regression: with several pairs the factors were means of their own, and the bars of the page
+    /// did not add up.
+    #[test]
+    fn factors_of_several_pairs_have_efficiency_as_product() {
+        let base = [run(&[("a", 1.0)], 100.0), run(&[("a", 1.0)], 100.0)];
+        let mut now = [run(&[("a", 1.5)], 120.0), run(&[("a", 1.9)], 60.0)];
+        now.iter_mut().for_each(|now| now.cpus = 2.0);
+        // The cost is the cpu time.
+        (now[0].busy_s, now[1].busy_s) = (Some(1.5), Some(1.9));
+        let comparison = compare(&base, &now);
+        is_near(comparison.efficiency, 0.45);
+        is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
+    }
+
+    /// Regression: a comparison of two programs looked like one of two versions.
+    #[test]
+    fn different_programs_are_told() {
+        let base = run(&[("a", 1.0)], 1.0);
+        let now = CostedRun { program: "other".to_owned(), ..base.clone() };
+        let pair = |now: &CostedRun| compare(std::slice::from_ref(&base), std::slice::from_ref(now));
+        assert_eq!(pair(&base).programs, None);
+        let comparison = pair(&now);
+        assert_eq!(comparison.programs, Some(("prog".to_owned(), "other".to_owned())));
+        let text = crate::verdict::comparison_text(&comparison);
+        assert!(text.starts_with("DIFFERENT PROGRAMS: prog in the base, other now;"), "{text}");
     }
 
     /// Regression: the interval of a single pair had no width.

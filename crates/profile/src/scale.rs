@@ -61,6 +61,12 @@ impl ScaledPart {
         }
     }
 
+    /// A number of these parts in words.
+    pub(crate) fn counted(self, count: u32) -> String {
+        let name = self.name();
+        if count == 1 { format!("1 {}", name.trim_end_matches('s')) } else { format!("{count} {name}") }
+    }
+
     /// The cpus of the first `count` parts of a machine.
     fn cpus(self, count: u32, machine: Option<&Machine>, online: &[u32]) -> Result<Vec<u32>, ProfileError> {
         let wanted = count as usize;
@@ -622,6 +628,15 @@ mod tests {
         let error = cpus(ScaledPart::Nodes, 5).unwrap_err().to_string();
         assert!(error.contains("5 memory nodes wanted and the machine has 4"), "{error}");
         assert!(cpus(ScaledPart::Cpus, 8).unwrap_err().to_string().contains("8 cpus wanted"));
+    }
+
+    #[test]
+    fn single_part_has_singular_name() {
+        let said = [1, 2].map(|count| ScaledPart::Cpus.counted(count));
+        assert_eq!(
+            (said, ScaledPart::Nodes.counted(1)),
+            (["1 cpu".into(), "2 cpus".into()], "1 node".into())
+        );
     }
 
     #[test]

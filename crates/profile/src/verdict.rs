@@ -15,6 +15,12 @@ use crate::scale::Scaling;
 pub fn comparison_text(comparison: &CostComparison) -> String {
     let mut out = String::new();
     let percent = |share: f64| 100.0 * share;
+    if let Some((base, now)) = &comparison.programs {
+        let _ = writeln!(
+            out,
+            "DIFFERENT PROGRAMS: {base} in the base, {now} now; a function of one program alone has no partner"
+        );
+    }
     let _ = writeln!(out, "efficiency {:.1} %", percent(comparison.efficiency));
     if let Some(idle) = comparison.idle_factor {
         let _ = writeln!(out, "  idle factor {:.3}: how busy the cpus are, against the base", idle);
@@ -163,6 +169,9 @@ pub fn scaling_text(scaling: &Scaling) -> String {
     out
 }
 
+/// The length of the findings of a gate, of several runs. The table of a page has all findings.
+const FINDINGS_LENGTH_MAX: usize = 120;
+
 /// The failed gates: a line for each gate and number of cpus, with the findings of all such runs.
 fn failed_gates(scaling: &Scaling) -> String {
     let mut lines: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
@@ -177,8 +186,16 @@ fn failed_gates(scaling: &Scaling) -> String {
         let failed = found.len();
         found.sort_unstable();
         found.dedup();
-        let part = scaling.part.name();
-        let _ = writeln!(out, "  {count} {part}, {failed} of {runs} runs: {gate}: {}", found.join(", "));
+        let parts = scaling.part.counted(count);
+        let shown = found.iter().scan(0, |length, finding| {
+            *length += finding.len();
+            (*length <= FINDINGS_LENGTH_MAX).then_some(*finding)
+        });
+        let shown = shown.collect::<Vec<_>>();
+        let shown = if shown.is_empty() { &found[..1] } else { &shown[..] };
+        let more = found.len() - shown.len();
+        let more = if more > 0 { format!(", and {more} like it") } else { String::new() };
+        let _ = writeln!(out, "  {parts}, {failed} of {runs} runs: {gate}: {}{more}", shown.join(", "));
     }
     out
 }
@@ -199,9 +216,11 @@ pub(crate) mod tests {
             owned: Default::default(),
             samples: 1_000,
             work: 1.0,
-            seconds: 1.0,
+            // Dearer work takes longer, and the cpu is as busy as before.
+            seconds: (slow * noise + 90.0) / 100.0,
             cpus: 1.0,
-            busy_s: Some(0.9),
+            busy_s: Some(0.9 * (slow * noise + 90.0) / 100.0),
+            program: "prog".to_owned(),
             ratios: Default::default(),
             stacks: Default::default(),
         };
@@ -229,6 +248,7 @@ pub(crate) mod tests {
             seconds: 1.0,
             cpus: 1.0,
             busy_s: None,
+            program: "p".to_owned(),
             ratios: Default::default(),
             stacks: Default::default(),
         };
