@@ -6,7 +6,6 @@
 //! nginx that ends TLS. An application whose packages are not available is skipped with a notice.
 //! Leaves pictures of the pages behind.
 
-mod browser;
 mod client;
 mod database;
 mod dokuwiki;

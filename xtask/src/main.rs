@@ -9,6 +9,7 @@ mod apps;
 mod architecture;
 mod bench;
 mod bpf;
+mod browser;
 mod check;
 mod conformance;
 mod docs;
@@ -23,6 +24,7 @@ mod modules;
 mod named_paths;
 mod numa;
 mod packages;
+mod pictures;
 mod prose;
 mod protocols;
 mod shapes;
@@ -63,6 +65,8 @@ enum XtaskCommand {
     Fuzz(fuzz::FuzzArgs),
     /// Measure against real servers and floors.
     Bench(bench::BenchArgs),
+    /// Draw a page of a report for docs/img, on a wide window and on a phone.
+    Pictures(pictures::PicturesArgs),
     /// Write the kernel programs' instructions from their C sources.
     Bpf(bpf::BpfArgs),
     /// Write the man pages and shell completions into docs/.
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         XtaskCommand::Tsan => tsan::run(),
         XtaskCommand::Fuzz(args) => fuzz::run(&args),
         XtaskCommand::Bench(args) => bench::run(&args),
+        XtaskCommand::Pictures(args) => pictures::run(&args),
         XtaskCommand::Bpf(args) => bpf::run(&args),
         XtaskCommand::Docs(args) => docs::run(&args),
     };

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use vermeil_bench::dokuwiki::{USER, Wiki};
 
-use super::browser::Browser;
 use super::site::{AppTools, LOOK, PATIENCE, free_address};
+use crate::browser::Browser;
 use crate::error::{Error, Result};
 
 /// The text of the page.

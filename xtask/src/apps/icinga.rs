@@ -3,12 +3,12 @@
 
 use std::fs;
 
-use super::browser::Browser;
 use super::client::AppClient;
 use super::database::Database;
 use super::page_config::PageConfig;
 use super::site::{AppSite, AppTools, SITE_USER, SiteFront};
 use super::unpacked::{UnpackedApp, open_folder, run_script};
+use crate::browser::Browser;
 use crate::error::{Error, Result};
 
 /// The application and its libraries.

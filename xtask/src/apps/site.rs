@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::browser::Browser;
 use super::page_config::PageConfig;
+use crate::browser::Browser;
 use crate::error::{Error, Result};
 use crate::packages::is_root;
 use crate::steps::run_command;
@@ -43,14 +43,7 @@ pub(super) struct AppTools {
 impl AppTools {
     /// Makes a picture of the page in `browser`.
     pub(super) fn keep_picture(&self, browser: &mut Browser, name: &str) -> Result<()> {
-        let picture = self.pictures.join(format!("{name}.png"));
-        let base64 = self.pictures.join(format!("{name}.base64"));
-        fs::write(&base64, browser.picture()?).map_err(Error::path("write", &base64))?;
-        let file = fs::File::create(&picture).map_err(Error::path("create", &picture))?;
-        run_command(Command::new("base64").arg("-d").arg(&base64).stdout(file))?;
-        fs::remove_file(&base64).map_err(Error::path("remove", &base64))?;
-        println!("a picture of the page: {}", picture.display());
-        Ok(())
+        browser.keep_picture(&self.pictures.join(format!("{name}.png")))
     }
 }
 

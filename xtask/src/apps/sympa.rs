@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::browser::Browser;
 use super::client::{AppAnswer, AppClient};
 use super::page_config::PageConfig;
 use super::site::{AppSite, AppTools, SITE_USER, SiteFront, write};
 use super::unpacked::{UnpackedApp, open_folder, run_script};
+use crate::browser::Browser;
 use crate::error::{Error, Result};
 use crate::packages;
 

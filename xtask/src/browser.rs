@@ -4,6 +4,7 @@
 //! Knows pages, expressions, typed text and pictures of pages; leaves out their use. Waits for a
 //! condition of the page, with a deadline.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
+use crate::steps::run_command;
 
 /// Maximum time of any operation on a page: far more than necessary on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A browser with one page.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     process: Child,
     to: ChildStdin,
     from: Receiver<Value>,
@@ -33,7 +35,7 @@ pub(super) struct Browser {
 impl Browser {
     /// Starts the browser, with all its files in `folder`. The browser trusts the certificate whose
     /// public key has this digest.
-    pub(super) fn start(program: &Path, folder: &Path, trusted: Option<&str>) -> Result<Self> {
+    pub(crate) fn start(program: &Path, folder: &Path, trusted: Option<&str>) -> Result<Self> {
         // The browser's pipes are this process's pipes to the shell, moved.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"]).arg(program);
@@ -93,7 +95,7 @@ impl Browser {
     }
 
     /// Goes to a page.
-    pub(super) fn go(&mut self, address: &str) -> Result<()> {
+    pub(crate) fn go(&mut self, address: &str) -> Result<()> {
         let answer = self.ask("Page.navigate", json!({ "url": address }))?;
         match answer.get("errorText") {
             Some(error) => Err(Error::form(address, error)),
@@ -102,7 +104,7 @@ impl Browser {
     }
 
     /// The value of an expression on the page.
-    pub(super) fn value(&mut self, expression: &str) -> Result<Value> {
+    pub(crate) fn value(&mut self, expression: &str) -> Result<Value> {
         let params = json!({ "expression": expression, "returnByValue": true });
         let answer = self.ask("Runtime.evaluate", params)?;
         match answer.get("exceptionDetails") {
@@ -112,7 +114,7 @@ impl Browser {
     }
 
     /// Waits until an expression is true on a page that is complete.
-    pub(super) fn until(&mut self, expression: &str) -> Result<()> {
+    pub(crate) fn until(&mut self, expression: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let complete = format!("document.readyState == 'complete' && Boolean({expression})");
         // While a page is being replaced, queries fail.
@@ -129,7 +131,7 @@ impl Browser {
 
     /// Types text into the element `selector`, in place of the former text. A script of the page
     /// may move the focus in between, so the text is compared, and typed again if it is elsewhere.
-    pub(super) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
+    pub(crate) fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.value(&format!(
@@ -144,12 +146,12 @@ impl Browser {
     }
 
     /// Types text into the element that has the focus.
-    pub(super) fn insert(&mut self, text: &str) -> Result<()> {
+    pub(crate) fn insert(&mut self, text: &str) -> Result<()> {
         self.ask("Input.insertText", json!({ "text": text })).map(drop)
     }
 
     /// Presses the key that ends a line.
-    pub(super) fn press_enter(&mut self) -> Result<()> {
+    pub(crate) fn press_enter(&mut self) -> Result<()> {
         for kind in ["keyDown", "keyUp"] {
             let params = json!({
                 "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13
@@ -160,7 +162,7 @@ impl Browser {
     }
 
     /// Clicks on the element `selector`.
-    pub(super) fn click(&mut self, selector: &str) -> Result<()> {
+    pub(crate) fn click(&mut self, selector: &str) -> Result<()> {
         let place = self.steady_place(selector)?;
         for kind in ["mousePressed", "mouseReleased"] {
             let params =
@@ -192,10 +194,23 @@ impl Browser {
         Err(Error::form(selector, "the element moves, or another element covers it"))
     }
 
-    /// A picture of the page, as PNG in base64.
-    pub(super) fn picture(&mut self) -> Result<String> {
+    /// Gives the page a window of this size, with a pixel of the picture for each of its points.
+    pub(crate) fn resize(&mut self, width: u32, height: u32) -> Result<()> {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.ask("Emulation.setDeviceMetricsOverride", size).map(drop)
+    }
+
+    /// Writes a picture of the page to a file, as PNG.
+    pub(crate) fn keep_picture(&mut self, picture: &Path) -> Result<()> {
         let answer = self.ask("Page.captureScreenshot", json!({ "format": "png" }))?;
-        Ok(answer["data"].as_str().unwrap_or_default().to_owned())
+        let base64 = picture.with_extension("base64");
+        fs::write(&base64, answer["data"].as_str().unwrap_or_default())
+            .map_err(Error::path("write", &base64))?;
+        let file = fs::File::create(picture).map_err(Error::path("create", picture))?;
+        run_command(Command::new("base64").arg("-d").arg(&base64).stdout(file))?;
+        fs::remove_file(&base64).map_err(Error::path("remove", &base64))?;
+        println!("a picture of the page: {}", picture.display());
+        Ok(())
     }
 }
 
