@@ -6,8 +6,12 @@
 //! `cargo test -p vermeil-profile nine_of_ten -- --ignored --nocapture`.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 use vermeil_profile::gain::CostComparison;
 use vermeil_profile::scale::{ScalePlan, ScaledPart, Scaling, scale};
@@ -18,6 +22,10 @@ const TRIALS: usize = 10;
 const FOUND_MIN: usize = 9;
 /// Trials that are not evidence, because the machine was busy, before the count of a fault ends.
 const BUSY_MAX: usize = 30;
+/// The least cost of a cache line that two cpus write, against one that a single cpu writes, on a
+/// machine where sharing is a fault. On a virtual machine that counts its cpus as two cores the cost
+/// was 1.0 at times.
+const LINE_COST_MIN: f64 = 1.5;
 
 /// Held during a scaling, so that the tests of this file do not take the cpus from each other.
 static CPUS: Mutex<()> = Mutex::new(());
@@ -28,15 +36,17 @@ struct PlantedFault {
     name: &'static str,
     /// Whether both threads must run at the same time for the fault to show.
     needs_both_cpus: bool,
+    /// Whether the fault is the way of a cache line between two cpus.
+    needs_two_caches: bool,
 }
 
 const FAULTS: [PlantedFault; 5] = [
-    PlantedFault { name: "counter", needs_both_cpus: true },
-    PlantedFault { name: "lock", needs_both_cpus: true },
-    PlantedFault { name: "sharing", needs_both_cpus: true },
-    PlantedFault { name: "scan", needs_both_cpus: false },
+    PlantedFault { name: "counter", needs_both_cpus: true, needs_two_caches: true },
+    PlantedFault { name: "lock", needs_both_cpus: true, needs_two_caches: false },
+    PlantedFault { name: "sharing", needs_both_cpus: true, needs_two_caches: true },
+    PlantedFault { name: "scan", needs_both_cpus: false, needs_two_caches: false },
     // The quota itself keeps the second cpu idle, so the gate of busy cpus fails with the fault.
-    PlantedFault { name: "slow", needs_both_cpus: false },
+    PlantedFault { name: "slow", needs_both_cpus: false, needs_two_caches: false },
 ];
 
 /// One scaling of the program, or why there is none.
@@ -71,6 +81,44 @@ fn comparison(scaling: &Scaling) -> &CostComparison {
     &scaling.comparisons[0].1
 }
 
+/// Two words of a cache line.
+#[repr(align(64))]
+struct SharedLine([AtomicU64; 2]);
+
+/// The cost of increments on each of two cpus at the same time, against the first cpu alone. The
+/// hypervisor of a virtual machine may run both cpus on one core, where a shared line costs nothing.
+fn cost_of_shared_line() -> f64 {
+    static LINE: SharedLine = SharedLine([AtomicU64::new(0), AtomicU64::new(0)]);
+    let increments_ns = |cpu: usize, others: &Barrier| {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).expect("the cpu is on line");
+        others.wait();
+        let began = clock_gettime(ClockId::ThreadCPUTime);
+        for _ in 0..20_000_000 {
+            LINE.0[cpu].fetch_add(1, Ordering::Relaxed);
+        }
+        let ended = clock_gettime(ClockId::ThreadCPUTime);
+        ((ended.tv_sec - began.tv_sec) * 1_000_000_000 + ended.tv_nsec - began.tv_nsec) as f64
+    };
+    let mean_of = |cpus: usize| {
+        let all = Barrier::new(cpus);
+        let sum: f64 = thread::scope(|scope| {
+            let running: Vec<_> = (0..cpus)
+                .map(|cpu| {
+                    scope.spawn({
+                        let all = &all;
+                        move || increments_ns(cpu, all)
+                    })
+                })
+                .collect();
+            running.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+        });
+        sum / cpus as f64
+    };
+    mean_of(2) / mean_of(1)
+}
+
 /// The finding of a trial.
 enum FaultTrial {
     /// The planted function ranks first with the right caller, or nothing is listed without a
@@ -89,6 +137,8 @@ fn try_fault(fault: PlantedFault, seed: u64) -> FaultTrial {
         Ok(scaling) => scaling,
         Err(why) => return FaultTrial::NoEvidence(why),
     };
+    // Afterwards, when it is known that there are two cpus.
+    let line = if fault.needs_two_caches { cost_of_shared_line() } else { LINE_COST_MIN };
     let text = verdict::scaling_text(&scaling);
     let first = &comparison(&scaling).gains[0];
     let is_first = first.function.contains(&format!("planted_{}", fault.name));
@@ -97,6 +147,8 @@ fn try_fault(fault: PlantedFault, seed: u64) -> FaultTrial {
         FaultTrial::Found
     } else if fault.needs_both_cpus && scaling.repetitions.iter().any(|run| !run.is_good()) {
         FaultTrial::NoEvidence(format!("the machine is busy\n{text}"))
+    } else if line < LINE_COST_MIN {
+        FaultTrial::NoEvidence(format!("a line that both cpus write costs {line:.2} of a line of one cpu"))
     } else {
         FaultTrial::Missed(text)
     }
