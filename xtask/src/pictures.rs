@@ -1,8 +1,8 @@
 //! `cargo xtask pictures`: a page of a report as the pictures in `docs/img`, drawn by Chromium.
 //!
 //! Makes two pictures of the page from its first figure on, on a wide window and on a phone, and
-//! refuses a picture that is too large for the repository. Leaves out the page, which `vermeil scale` or
-//! another command writes.
+//! refuses a picture that is too large for the repository. Leaves out the page, which `vermeil
+//! scale` or another command writes.
 
 use std::fs;
 use std::path::PathBuf;

@@ -6,7 +6,8 @@
 //! table that grows with the threads and is searched from its start; `slow`, equal shares of work
 //! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
 //! thread sleeps for a millisecond; `relay`, whose threads hand each other a turn and do nothing
-//! else; `clock`, which reads the clock many times. Functions are not inlined, so that their names are seen.
+//! else; `clock`, which reads the clock many times. Functions are not inlined, so that their names
+//! are seen.
 
 use std::fs;
 use std::hint::black_box;

@@ -30,7 +30,7 @@ impl DebugFile {
     }
 
     fn within(program: &Path, folder: &Path) -> Option<Self> {
-        // As it is, because the real path of an open file of a container is another file here.
+        // Before the real path, which of an open file of a container is another file here.
         let cache = object::ReadCache::new(File::open(program).ok()?);
         let program = program.canonicalize().ok()?;
         let file = object::File::parse(&cache).ok()?;

@@ -567,7 +567,7 @@ mod tests {
         is_near(comparison.efficiency, comparison.idle_factor.unwrap() * comparison.cost_factor);
     }
 
-    /// Regression: a comparison of two programs looked like one of two versions.
+    /// Regression: a comparison of two programs looked like a comparison of versions.
     #[test]
     fn different_programs_are_told() {
         let base = run(&[("a", 1.0)], 1.0);

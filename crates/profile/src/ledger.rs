@@ -31,7 +31,7 @@ const SOFTWARE: [(&str, Counted); 3] = [
 const STAT: [(&str, &[usize]); 4] =
     [("busy", &[0, 1, 2]), ("interrupt time", &[5, 6]), ("idle", &[3, 4]), ("stolen time", &[7])];
 
-/// The states of a cpu, which add up to its time.
+/// The states of a cpu, which add up to the whole time.
 pub(crate) const STATES: [&str; 4] = [STAT[0].0, STAT[1].0, STAT[2].0, STAT[3].0];
 
 /// A named set of hardware events.

@@ -1,7 +1,7 @@
 //! The files of modules, also of processes that see other files under the same names: in a
 //! container, below another root, or with a file that was replaced since the process began.
 //!
-//! Such a file is held open from its first sample on, so its names are found when the process has
+//! Such a file is held open from the first sample on, so the names are found when the process has
 //! gone. Leaves out the content of files (`unwind`, `symbols`). Tested in `tests/record.rs`.
 
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ impl ModuleFiles {
         &self.places[&module]
     }
 
-    /// The known path of a module, else its own.
+    /// The known path of a module, else the recorded path.
     pub(crate) fn known(&self, module: &Module) -> PathBuf {
         self.places.get(module).cloned().unwrap_or_else(|| PathBuf::from(&module.path))
     }

@@ -1,4 +1,4 @@
-//! The kernel's code in the memory of each process (vDSO), such as the one behind `clock_gettime`:
+//! The kernel's code in the memory of each process (vDSO), such as `clock_gettime`:
 //! an ELF image without a file.
 //!
 //! All 64-bit processes of a boot have the image of this process. Leaves out walking stacks
@@ -31,7 +31,7 @@ pub(crate) fn functions() -> Vec<(Range<u64>, String)> {
     let function = |symbol: object::Symbol<'_, '_>| {
         let range = symbol.address()..symbol.address().saturating_add(symbol.size());
         let name = symbol.name().ok()?;
-        // Each function has two names, of which programs call the plain one.
+        // Each function has two names, and programs call the plain name.
         (!range.is_empty() && !name.starts_with("__")).then(|| (range, name.to_owned()))
     };
     file.dynamic_symbols().filter_map(function).collect()

@@ -1,4 +1,4 @@
-//! The cost of a recording for its subject, in interleaved rounds of runs, beside the cost of
+//! The cost of a recording for the subject, in interleaved rounds of runs, beside the cost of
 //! `perf record` at the same rate, which is the floor; and the cost of counts of work for a server.
 //!
 //! Ignored in the usual run, because a minute of rounds says more than a second, and a busy machine
@@ -36,7 +36,7 @@ enum CostedRecorder {
     Perf(&'static [&'static str]),
 }
 
-/// A recorder with the name of its row.
+/// A recorder with the name of the row.
 type NamedRecorder = (&'static str, CostedRecorder);
 
 const TABLES: NamedRecorder = ("tables", CostedRecorder::Own { stacks: Stacks::Tables, waits: false });
@@ -48,12 +48,12 @@ const PERF_FRAMES: NamedRecorder = ("perf record -g", CostedRecorder::Perf(&["-g
 const PERF_DUMPS: NamedRecorder =
     ("perf record, 16 KiB", CostedRecorder::Perf(&["--call-graph", "dwarf,16384"]));
 
-/// Starts perf and waits until it samples; `None` where perf is not installed or not permitted.
+/// Starts perf and waits until perf samples; `None` where perf is not installed or not permitted.
 fn start_perf(words: &[&str], output: &Path) -> Option<Child> {
     let mut command = Command::new("perf");
     command.args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "997"]).args(words);
     let mut perf = command.arg("-o").arg(output).stderr(Stdio::null()).spawn().ok()?;
-    // perf opens its events before it makes the file longer than a header.
+    // perf opens the events first, and then writes the header of the file.
     let begins = || std::fs::metadata(output).is_ok_and(|found| found.len() > 0);
     while perf.try_wait().ok()?.is_none() {
         if begins() {
@@ -114,7 +114,7 @@ fn thread_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// The cost of each recorder for the subject, against the runs without one around it.
+/// The cost of each recorder for the subject, against the runs before and after without a recorder.
 fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Option<Estimate>>, ProfileError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
@@ -167,8 +167,8 @@ fn recording_of_waits_costs_its_subject_little() {
     expect_little_cost(["relay", "2"], &[TABLES, WAITS], RELAY_SHARE_MAX);
 }
 
-/// The counts on the path of a request: a request, its body and a turn of the event loop, while a
-/// recorder reads the counts as often as it does.
+/// The counts on the path of a request: the request, a body and a turn of the event loop, while a
+/// thread reads the counts as often as a recorder.
 #[test]
 #[ignore = "takes two seconds, and a quiet machine"]
 fn counting_work_costs_nanoseconds() {

@@ -102,7 +102,7 @@ fn text(profile: &StackProfile) -> String {
     )
 }
 
-/// Regression: the kernel's code in the memory of processes had no name, and its samples no caller.
+/// Regression: the kernel's code in the memory of processes had no name, and such samples had no caller.
 #[test]
 fn clock_of_kernel_in_process_has_name_and_caller() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn clock_of_kernel_in_process_has_name_and_caller() {
     assert!(weight as f64 > 0.9 * callers.weight as f64, "{:?}", callers.owners);
 }
 
-/// Records a process for a moment and expects the name and the caller of its hot function.
+/// Records a process for a moment and expects the name and the caller of the hot function.
 fn expect_names(child: &StoppedChild, path: &Path) {
     let mut options = options(Subject::Process(child.0.id() as i32), path);
     options.duration = Some(Duration::from_millis(500));

@@ -111,7 +111,7 @@ impl Recording {
     }
 
     /// Reads a recording whose last line may be cut off, as a full disk or a copy in progress
-    /// leaves it. Returns the events above that line, and the error in the line.
+    /// leaves behind. Returns the events above that line, and the error in the line.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), for every line that ends.

@@ -178,7 +178,7 @@ pub(super) fn plan(
     plan.map(Some).map_err(|error| SimUsage::inside(path)(error.into()))
 }
 
-/// The only form of a picture or a trace, by the end of its file's name.
+/// The only form of a picture or a trace, by the end of the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DrawnForm {
     Svg,

@@ -51,9 +51,9 @@ pub fn rates(profile: &StackProfile) -> Vec<CounterRate> {
         .collect()
 }
 
-/// The seconds that the kernel has divided among the states of a cpu, if the counter is one of
-/// these. The kernel divides in steps of 4 ms or more, so of a short time these can be other
-/// seconds than those of the clock, and a state could have more than all of the time.
+/// The seconds that the kernel has divided among the states of a cpu, if the counter is such a
+/// state. The kernel divides in steps of 4 ms or more. So of a short time these can be other
+/// seconds than the clock's, and a state could have more than all of the time.
 fn told_seconds(profile: &StackProfile, series: &Series) -> Option<f64> {
     let of_cpu = |name: &str| {
         let mut all = profile.series.iter();
