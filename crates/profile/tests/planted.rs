@@ -23,8 +23,8 @@ const FOUND_MIN: usize = 9;
 /// Trials that are not evidence, because the machine was busy, before the count of a fault ends.
 const BUSY_MAX: usize = 30;
 /// The least cost of a cache line that two cpus write, against one that a single cpu writes, on a
-/// machine where sharing is a fault. On a virtual machine that counts its cpus as two cores the cost
-/// was 1.0 at times.
+/// machine where sharing is a fault. On a virtual machine that counts its cpus as two cores, the
+/// cost was 1.0 at times.
 const LINE_COST_MIN: f64 = 1.5;
 
 /// Held during a scaling, so that the tests of this file do not take the cpus from each other.
@@ -86,7 +86,8 @@ fn comparison(scaling: &Scaling) -> &CostComparison {
 struct SharedLine([AtomicU64; 2]);
 
 /// The cost of increments on each of two cpus at the same time, against the first cpu alone. The
-/// hypervisor of a virtual machine may run both cpus on one core, where a shared line costs nothing.
+/// hypervisor of a virtual machine may run both cpus on one core, where a shared line costs
+/// nothing.
 fn cost_of_shared_line() -> f64 {
     static LINE: SharedLine = SharedLine([AtomicU64::new(0), AtomicU64::new(0)]);
     let increments_ns = |cpu: usize, others: &Barrier| {

@@ -102,7 +102,8 @@ fn text(profile: &StackProfile) -> String {
     )
 }
 
-/// Regression: the kernel's code in the memory of processes had no name, and such samples had no caller.
+/// Regression: the kernel's code in the memory of processes had no name, and such samples had no
+/// caller.
 #[test]
 fn clock_of_kernel_in_process_has_name_and_caller() {
     let folder = tempfile::tempdir().unwrap();
