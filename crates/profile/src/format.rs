@@ -318,6 +318,13 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // A program that another thread starts has the file too until it begins, and so the lock.
+        let _left = self.file.get_ref().unlock();
+    }
+}
+
 /// Whether another recorder writes a file. Looks before the file is opened for writing, which
 /// empties the file.
 fn is_locked(path: &Path) -> bool {
@@ -478,6 +485,8 @@ pub(crate) mod tests {
         let Err(error) = Writer::create(&path, &origin()) else { panic!("a second writer") };
         assert!(error.to_string().contains("another recorder writes this file now"), "{error}");
         assert!(Reader::open(&path).is_ok(), "the content of the first writer is there");
+        // As in a program that another thread is about to start.
+        let _shared = writer.file.get_ref().try_clone().unwrap();
         drop(writer);
         assert!(Writer::create(&path, &origin()).is_ok());
     }
