@@ -25,8 +25,8 @@ pub const WARM_BATCH_MAX_NS: u64 = 10_000_000;
 const SURE: u32 = 8;
 
 /// The least part of a run that coming back must cost, because less does not justify a wait.
-/// Simulated: twice as much loses 8 % of the rate of `image-pipeline` on 2, 8 and 16 cores below one
-/// cache. Half or a quarter as much changes nothing there.
+/// Simulated: twice as much loses 8 % of the rate of `image-pipeline` on 2, 8 and 16 cores below
+/// one cache. Half or a quarter as much changes nothing there.
 const WORTH: f32 = 0.125;
 
 /// The multiple of the mean that a run may count, because a thread that lost the cpu says nothing
