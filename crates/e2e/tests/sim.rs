@@ -223,7 +223,7 @@ fn wrong_input_is_reported_with_place() {
             "--timeline: cannot write /nonexi",
         ),
         (
-            &["sim", "run", "web", "--time", "1ms", "--trace", nowhere],
+            &["sim", "run", "web", "--time", "1ms", "--trace", "/nonexistent/run.json"],
             3,
             "--trace: cannot write /nonexistent",
         ),
