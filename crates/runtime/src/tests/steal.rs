@@ -270,7 +270,7 @@ fn burst_spreads_over_busy_cores() {
 /// As above with colors that are too short for a move, but not for a post to another core.
 #[test]
 fn short_new_colors_begin_on_busy_cores() {
-    spreads_burst_over_busy_cores(Duration::from_micros(2));
+    spreads_burst_over_busy_cores(Duration::from_micros(6));
 }
 
 fn spreads_burst_over_busy_cores(time: Duration) {
