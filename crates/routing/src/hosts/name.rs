@@ -1,10 +1,10 @@
 //! Host names, in the configuration and in requests.
 //!
 //! This file normalises names: letters in lower case, no dot at the end, no port (RFC 9110 §4.2.3,
-//! RFC 1034 §3.1). `vermeil-http` decides whether a request's `Host` is valid. Tested in
-//! `tests.rs`.
+//! RFC 1034 §3.1), and a single spelling of each IPv6 address. `vermeil-http` decides whether a
+//! request's `Host` is valid. Tested in `tests.rs`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, io::Write as _, net::Ipv6Addr, str::FromStr};
 
 /// Longest name, in bytes (RFC 1035 §2.3.4). A longer name in a request matches no host.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -65,10 +65,10 @@ impl FromStr for HostName {
             check(below)?;
             return Ok(Self::Below(below.into()));
         }
-        match name.strip_prefix('[') {
-            Some(rest) => check_ip_literal(rest)?,
-            None => check(&name)?,
+        if let Some(rest) = name.strip_prefix('[') {
+            return Ok(Self::Exact(format!("[{}]", ip_literal(rest)?).into()));
         }
+        check(&name)?;
         Ok(Self::Exact(name.into()))
     }
 }
@@ -91,10 +91,10 @@ fn check(name: &str) -> Result<(), NameError> {
     if name.bytes().all(allowed) { Ok(()) } else { Err(NameError::Character) }
 }
 
-fn check_ip_literal(rest: &str) -> Result<(), NameError> {
+fn ip_literal(rest: &str) -> Result<Ipv6Addr, NameError> {
     let Some((address, after)) = rest.split_once(']') else { return Err(NameError::Character) };
-    match (address.parse::<std::net::Ipv6Addr>(), after) {
-        (Ok(_), "") => Ok(()),
+    match (address.parse(), after) {
+        (Ok(address), "") => Ok(address),
         (Ok(_), _) => Err(NameError::NotAlone),
         (Err(_), _) => Err(NameError::Character),
     }
@@ -107,15 +107,26 @@ pub(super) type Buffer = [u8; NAME_BYTES_MAX];
 /// dot at the end. `None` if the name is longer than any valid name.
 #[inline]
 pub(super) fn normalised<'b>(host: &[u8], buffer: &'b mut Buffer) -> Option<&'b [u8]> {
-    let name = match host {
-        [b'[', ..] => &host[..=host.iter().position(|&byte| byte == b']')?],
-        _ => &host[..host.iter().position(|&byte| byte == b':').unwrap_or(host.len())],
-    };
+    if let [b'[', rest @ ..] = host {
+        return normalised_address(&rest[..rest.iter().position(|&byte| byte == b']')?], buffer);
+    }
+    let name = &host[..host.iter().position(|&byte| byte == b':').unwrap_or(host.len())];
     let name = name.strip_suffix(b".").unwrap_or(name);
     let normalised = buffer.get_mut(..name.len())?;
     normalised.copy_from_slice(name);
     normalised.make_ascii_lowercase();
     Some(normalised)
+}
+
+/// An IPv6 address in brackets, in the spelling of [`HostName`]. Clients spell an address in
+/// several ways (RFC 4291, section 2.2).
+#[cold]
+fn normalised_address<'b>(address: &[u8], buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+    let address: Ipv6Addr = std::str::from_utf8(address).ok()?.parse().ok()?;
+    let mut room = &mut buffer[..];
+    write!(room, "[{address}]").ok()?;
+    let length = NAME_BYTES_MAX - room.len();
+    Some(&buffer[..length])
 }
 
 /// The name of a valid host, without its port.

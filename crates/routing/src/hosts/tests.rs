@@ -52,6 +52,23 @@ fn every_spelling_of_a_name_is_that_name() {
 }
 
 #[test]
+fn every_spelling_of_ipv6_address_is_that_name() {
+    let hosts = hosts(Unknown::Refuse, &[&["[2001:DB8:0:0::0001]"], &["[::ffff:192.0.2.1]"]]);
+    for (spelling, found) in [
+        ("[2001:db8::1]", Some(1)),
+        ("[2001:DB8::1]:80", Some(1)),
+        ("[2001:0db8:0:0:0:0:0:1]:80", Some(1)),
+        ("[::ffff:c000:201]", Some(2)),
+        ("[::FFFF:192.0.2.1]", Some(2)),
+        ("[2001:db8::2]", None),
+        ("[2001:db8::1::]", None),
+        ("[:::::::::::::]", None),
+    ] {
+        assert_eq!(find(&hosts, spelling), found, "{spelling}");
+    }
+}
+
+#[test]
 fn exact_names_go_before_wildcards_and_long_ones_before_short_ones() {
     let hosts = hosts(
         Unknown::Refuse,
