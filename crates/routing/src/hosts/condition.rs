@@ -99,9 +99,16 @@ impl RequestCondition {
         is_met != self.is_negated
     }
 
-    fn holds_for_field(&self, request: &Request<'_>) -> bool {
+    fn holds_for_field<'v>(&'v self, request: &'v Request<'v>) -> bool {
         if self.name.eq_ignore_ascii_case("host") {
-            return self.holds(request.host.into_iter().map(Cow::Borrowed));
+            // The case of letters does not count in a host.
+            let spelled = |host: &[u8]| match &self.test {
+                Test::Is(wanted) if wanted.as_bytes().eq_ignore_ascii_case(host) => {
+                    Cow::Borrowed(wanted.as_bytes())
+                }
+                _ => Cow::Owned(host.to_ascii_lowercase()),
+            };
+            return self.holds(request.host.into_iter().map(spelled));
         }
         let is_named = |name: &[u8]| name.eq_ignore_ascii_case(self.name.as_bytes());
         self.holds(request.fields.filter(|(name, _)| is_named(name)).map(|(_, value)| Cow::Borrowed(value)))
@@ -190,7 +197,7 @@ mod tests {
 
     #[test]
     fn conditions_look_at_fields_and_parameters() {
-        let get = "GET /x?a=1&b=two+words&c&d=%41 HTTP/1.1\r\nHost: h.example\r\nX-Test: one\r\nX-Test: two";
+        let get = "GET /x?a=1&b=two+words&c&d=%41 HTTP/1.1\r\nHost: H.example\r\nX-Test: one\r\nX-Test: two";
         for (header, is_met) in [
             ("X-Test", true),
             ("!X-Test", false),
@@ -202,6 +209,9 @@ mod tests {
             ("X-Test!~^o", false),
             ("X-Other!=x", true),
             ("Host=h.example", true),
+            ("host=H.Example", true),
+            ("Host~^h[.]", true),
+            ("Host!=h.example", false),
         ] {
             let conditions = Conditions { headers: vec![header.parse().unwrap()], ..Conditions::default() };
             assert_eq!(holds(&conditions, get), is_met, "{header}");
