@@ -10,12 +10,14 @@ mod coded;
 mod folder;
 mod gate;
 mod limit_notice;
+mod resolved;
 
 pub use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
 pub use coded::{FileToCompress, by_coded_content, file_of_program};
 pub use folder::by_unopened_folder;
 pub use gate::{Challenge, ProgressEntry, RateWait, check_other};
 pub use limit_notice::{SAID_BYTES_MAX, say_limit};
+pub use resolved::{resolved, resolved_for};
 
 use by_rules::{error_page, fixed};
 use folder::{files, tried};
@@ -483,38 +485,6 @@ fn page_number(query: Option<&[u8]>) -> usize {
     let number =
         query.and_then(|query| std::str::from_utf8(query.strip_prefix(b"page=")?).ok()?.parse().ok());
     number.filter(|&number| number > 0).unwrap_or(1)
-}
-
-/// Answers `request`, whose path has been resolved to `handle`. The handle is no listing.
-pub fn resolved(
-    local: &mut CoreContext,
-    request: &Request<'_>,
-    handle: &EntryHandle,
-    head: AnswerHead,
-    out: &mut Vec<u8>,
-) -> Answer {
-    match handle.outcome() {
-        // The order is: the resource, its methods, the conditions, the content.
-        EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Forbidden
-            if !reads(request.method) =>
-        {
-            without_file(local, request.method, head, out)
-        }
-        EntryOutcome::File(file) => FileReply { local, request, handle, head, out, vary: b"" }.file(file),
-        EntryOutcome::Redirect { location } => redirect(local, location, request, head, out),
-        EntryOutcome::Listing { .. } => unreachable!("lists are made by jobs"),
-        EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
-            error(local, Status::Forbidden, b"", head, out)
-        }
-        EntryOutcome::NotFound(_) => {
-            let of_host = error_page(local, Status::NotFound, head);
-            match handle.not_found_page().filter(|_| of_host.is_none() && reads(request.method)) {
-                Some(page) => FileReply { local, request, handle, head, out, vary: b"" }.not_found(page),
-                None => error_with(local, of_host, (Status::NotFound, b""), head, out),
-            }
-        }
-        EntryOutcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
-    }
 }
 
 fn options(local: &mut CoreContext, head: AnswerHead, out: &mut Vec<u8>) -> Answer {

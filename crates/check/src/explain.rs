@@ -252,7 +252,7 @@ impl Explanation<'_> {
             Action::Alias(folder) => match route.below(path.decoded) {
                 Some(below) => {
                     if let Some(site) = self.site(*folder)
-                        && !self.outcome(&site, asked, path.decoded, &below)
+                        && !self.outcome(&site, asked, path.decoded, (path.decoded, &below), &encoded(&below))
                     {
                         self.say("answer: 404, because nothing has the path");
                     }
@@ -291,7 +291,7 @@ impl Explanation<'_> {
             return;
         }
         let raw = asked.request.map_or_else(|| encoded(own), |request| request.target.path.into());
-        if self.raw_outcome(&site, asked, own, own, &raw) {
+        if self.outcome(&site, asked, own, (own, own), &raw) {
             return;
         }
         for candidate in rules.candidates(own, asked) {
@@ -301,7 +301,7 @@ impl Explanation<'_> {
                 self.say("  passed over: a route for other clients or with another action covers this path");
                 continue;
             }
-            if self.outcome(&site, asked, own, &target) {
+            if self.outcome(&site, asked, own, (&target, &target), &encoded(&target)) {
                 return;
             }
         }
@@ -342,18 +342,14 @@ impl Explanation<'_> {
         false
     }
 
-    /// Describes the answer for the path `below`; `false` if the path names nothing.
-    fn outcome(&mut self, site: &Arc<Site>, asked: Asked<'_>, own: &[u8], below: &[u8]) -> bool {
-        self.raw_outcome(site, asked, own, below, &encoded(below))
-    }
-
-    /// As `outcome`, for the path `below` in the form `raw`.
-    fn raw_outcome(
+    /// Describes the answer to a request with the path `own` by the path `below` of `site`, in the
+    /// form `raw`. The routes see the path as `target`. Returns `false` if the path names nothing.
+    fn outcome(
         &mut self,
         site: &Arc<Site>,
         asked: Asked<'_>,
         own: &[u8],
-        below: &[u8],
+        (target, below): (&[u8], &[u8]),
         raw: &[u8],
     ) -> bool {
         let name = format!("{}{}", site.path().display(), below.escape_ascii());
@@ -368,6 +364,11 @@ impl Explanation<'_> {
         let rules = self.options.hosts.host(self.host).rules;
         match handle.outcome() {
             EntryOutcome::File(file) => {
+                if let Some(index) = file.index_name()
+                    && self.is_refused_page(&[target, index.as_bytes()].concat(), asked)
+                {
+                    return true;
+                }
                 let variant = file.variant(vermeil_http::negotiate::Choice::Identity);
                 let what = if below.ends_with(b"/") { "the index page of" } else { "the file" };
                 let (bytes, media_type) = (variant.bytes(), variant.media_type());
@@ -401,6 +402,20 @@ impl Explanation<'_> {
             }
         }
         true
+    }
+
+    /// Describes the rules for the index page at `page`; `true` if a route refuses the page.
+    fn is_refused_page(&mut self, page: &[u8], asked: Asked<'_>) -> bool {
+        let rules = self.options.hosts.host(self.host).rules;
+        let Some(route) = rules.route_of_index_page(page, asked) else { return false };
+        let is_refused = route.refuses(asked.peer);
+        if is_refused {
+            let place = PlaceOf(route);
+            self.say(format_args!("answer: refused by the route {place}, which covers the index page"));
+        } else {
+            rules.guards_at(page, asked).for_each(|(_, guard)| self.access(guard));
+        }
+        is_refused
     }
 
     /// The entry of a path, or the status of a path that no file can have.

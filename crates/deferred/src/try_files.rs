@@ -106,7 +106,7 @@ impl Tried<'_> {
             }
             EntryOutcome::File(_) => Some(match self.refused_client(local, head, out) {
                 Some(answer) => answer,
-                None => answer::resolved(local, request, handle, *head, out),
+                None => answer::resolved_for(local, request, Some(self.target), handle, *head, out),
             }),
             EntryOutcome::Program { script } => {
                 let host = local.hosts.hosts().find_at(request.host, head.visitor.at);

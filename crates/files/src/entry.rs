@@ -96,12 +96,18 @@ pub struct FileEntry {
     pub(super) identity: Variant,
     pub(super) siblings: Vec<Variant>,
     pub(super) codings: EncodingSet,
+    pub(super) index_name: Option<Box<str>>,
 }
 
 impl FileEntry {
     /// The content codings available for negotiation.
     pub fn codings(&self) -> EncodingSet {
         self.codings
+    }
+
+    /// The name of the index page, if the path names a folder.
+    pub fn index_name(&self) -> Option<&str> {
+        self.index_name.as_deref()
     }
 
     /// The representation in `coding`, or the uncompressed file if the coding is not available.

@@ -9,6 +9,7 @@ on_usual! {
     password_opens_host_and_route,
     program_gets_user_and_no_password,
     index_page_has_its_own_guard,
+    index_file_has_rules_of_its_own_path,
     index_page_of_cgi_folder_has_its_own_guard,
     path_behind_program_leads_past_no_rule,
     rewrite_and_redirect_lead_past_no_guard,
@@ -185,6 +186,51 @@ fn index_page_has_its_own_guard(io: Io) {
     assert_eq!(client.get("/secret.html").status, 401);
     assert_eq!(client.get("/secret").status, 401);
     assert_eq!(client.get_with("/secret", &[RIGHT]).text(), "secret");
+    server.stops_clean();
+}
+
+/// Regression: a folder sent its index page although a route denied the page, or asked for a
+/// password.
+fn index_file_has_rules_of_its_own_path(io: Io) {
+    let site = site();
+    for page in
+        ["index.html", "denied/index.html", "secret/index.html", "hidden/index.html", "open/index.html"]
+    {
+        site.write(page, page.as_bytes());
+    }
+    site.write("folder/alias/index.html", b"alias");
+    let server = serve(
+        io,
+        &site,
+        "try = [\"{path}\", \"/secret/\"]\n\
+         [[host.route]]\npath = \"/index.html\"\naction = \"redirect\"\nto = \"/\"\n\
+         [[host.route]]\npath = \"/other/alias/index.html\"\naction = \"deny\"\n\
+         [[host.route]]\nprefix = \"/other\"\naction = \"files\"\nroot = \"site/folder\"\n\
+         [[host.route]]\npath = \"/denied/index.html\"\naction = \"deny\"\n\
+         [[host.route]]\npath = \"/hidden/index.html\"\nfrom = [\"192.0.2.1\"]\naction = \"files\"\n\
+         [[host.route]]\npattern = \"^/secret/.*html$\"\naction = \"files\"\naccess.users = \"users\"\n",
+    );
+    let mut client = server.client();
+    // More than the requests that the server answers without its cache.
+    for _ in 0..6 {
+        for (target, expected) in [
+            ("/", 200),
+            ("/index.html", 301),
+            ("/open/", 200),
+            ("/denied/", 403),
+            ("/hidden/", 404),
+            ("/secret/", 401),
+            ("/other/alias/", 403),
+            // By `try`.
+            ("/missing", 401),
+        ] {
+            assert_eq!(status(&mut client, target, "10.2.0.1"), expected, "{target}");
+        }
+    }
+    assert_eq!(status(&mut client, "/hidden/", "192.0.2.1"), 200);
+    for target in ["/secret/", "/missing"] {
+        assert_eq!(client.get_with(target, &[RIGHT]).text(), "secret/index.html", "{target}");
+    }
     server.stops_clean();
 }
 

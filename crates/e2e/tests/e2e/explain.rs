@@ -28,6 +28,7 @@ fn explanation_names_host_route_and_file() {
     let site = TestSite::new();
     site.write("about.html", b"about");
     site.write("folder/a.txt", b"a");
+    site.write("page/index.html", b"page");
     site.write("app.php", b"<?php");
     fs::create_dir(site.outside("docs")).unwrap();
     fs::write(site.outside("docs/a.txt"), "a").unwrap();
@@ -64,6 +65,9 @@ fn explanation_names_host_route_and_file() {
         prefix = "/old"
         action = "redirect"
         to = "/new{rest}"
+        [[host.route]]
+        path = "/page/index.html"
+        action = "deny"
         "#,
     );
     let root = site.root().display().to_string();
@@ -91,6 +95,7 @@ fn explanation_names_host_route_and_file() {
         ),
         ("/folder", vec!["answer: 301 to /folder/"]),
         ("/folder/", vec!["answer: the listing of"]),
+        ("/page/", vec!["answer: refused by the route /page/index.html, which covers the index page"]),
         ("/any/path", vec!["try /app.php: /app.php", &*format!("answer: PHP: {root}/app.php")]),
         (
             "/s/about.html",

@@ -33,7 +33,9 @@ use super::{
     },
     LOOKS_MAX, WouldBlock,
     look::NOT_FOUND_PAGE,
-    representation::{FoundContent, Original, content_tag, dated, epoch_ms, file_entry, is_current, varies},
+    representation::{
+        FoundContent, Original, as_index_page, content_tag, dated, epoch_ms, file_entry, is_current, varies,
+    },
 };
 use bytes::Bytes;
 use rustix::{
@@ -145,7 +147,7 @@ impl ColdLookup<'_> {
         for name in &self.root.options().index_names {
             match self.file(&[path, name.as_bytes()].concat(), FileRole::Answer) {
                 Err(ColdEnd::Missing) => {}
-                result => return result,
+                result => return result.map(|page| as_index_page(page, name)),
             }
         }
         match self.find_folder(path.strip_suffix(b"/").unwrap_or_default()) {

@@ -19,7 +19,8 @@ use super::{
     },
     LOOKS_MAX, PathAdmission, WouldBlock,
     representation::{
-        FoundContent, Original, content_tag, dated, epoch_ms, file_entry, is_current, since_epoch, varies,
+        FoundContent, Original, as_index_page, content_tag, dated, epoch_ms, file_entry, is_current,
+        since_epoch, varies,
     },
 };
 use rustix::{fs::FileType, io::Errno};
@@ -124,7 +125,8 @@ impl<'a> FileLookup<'a> {
             let index = join(below, name.as_bytes());
             match self.find(&index)? {
                 Ok(found) if found.file_type() == FileType::RegularFile => {
-                    return self.file(&index, &found, FileRole::Answer);
+                    let page = self.file(&index, &found, FileRole::Answer)?;
+                    return Ok(as_index_page(page, name));
                 }
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(errno) => return self.failed(errno),

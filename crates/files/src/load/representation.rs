@@ -5,7 +5,7 @@
 
 use super::super::{
     content::{Charge, Content},
-    entry::FileEntry,
+    entry::{EntryOutcome, FileEntry},
     open::{FileTime, FileValidator},
     options::{SiteOptions, StoreOptions},
     variant::{Dated, FileRole, TagSource, Variant, VariantParts, Varies, media::media_type},
@@ -64,7 +64,15 @@ impl Original<'_> {
 /// A file with its siblings.
 pub(super) fn file_entry(identity: Variant, siblings: Vec<Variant>) -> FileEntry {
     let codings = siblings.iter().fold(EncodingSet::NONE, |codings, sibling| codings.with(sibling.coding()));
-    FileEntry { identity, siblings, codings }
+    FileEntry { identity, siblings, codings, index_name: None }
+}
+
+/// Notes that a folder answers with `outcome`, the index page of this name.
+pub(super) fn as_index_page(mut outcome: EntryOutcome, name: &str) -> EntryOutcome {
+    if let EntryOutcome::File(file) = &mut outcome {
+        file.index_name = Some(name.into());
+    }
+    outcome
 }
 
 /// Whether the answer depends on `Accept-Encoding`.

@@ -128,6 +128,11 @@ impl Route {
         matches!(self.action, Action::Deny(_)) || !self.lets_in(peer)
     }
 
+    /// Whether the route refuses some clients, or has rules about clients.
+    pub(super) fn may_refuse(&self) -> bool {
+        matches!(self.action, Action::Deny(_)) || !self.from.is_empty() || self.guard.is_some()
+    }
+
     /// Whether the route covers `path`, decoded.
     pub fn covers(&self, path: &[u8]) -> bool {
         self.path.as_ref().is_none_or(|whole| whole.as_bytes() == path)

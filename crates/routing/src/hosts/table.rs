@@ -272,6 +272,8 @@ struct RequestNeeds {
     visitor: bool,
     /// The log of their host.
     logs: bool,
+    /// The route of an index page: a route refuses clients, or has rules about clients.
+    index_pages: bool,
 }
 
 /// The names of hosts.
@@ -741,6 +743,8 @@ impl HostsBuilder {
         };
         let have_schemes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_for_scheme);
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
+        let mut routes = hosts.rules.iter().flat_map(|rules| &rules.routes);
+        hosts.needs.index_pages = routes.any(Route::may_refuse);
         hosts.needs.visitor = hosts.secure.ask_clients
             || has_private_routes
             || have_guards

@@ -3,7 +3,15 @@
 //! Leaves out the checks themselves (`crates/answer`). Tested in `tests.rs`, and through the binary
 //! (`crates/e2e/tests/e2e/access.rs`).
 
-use super::{Action, Asked, Guard, Route, Rules};
+use super::{Action, Asked, Guard, Hosts, Route, Rules};
+
+impl Hosts {
+    /// Whether the route of an index page may refuse the page, for any host.
+    #[inline]
+    pub fn may_refuse_index_pages(&self) -> bool {
+        self.needs.index_pages
+    }
+}
 
 impl Rules {
     /// The route before [`Asked::first`] that refuses a request for `path`: it denies all requests,
@@ -21,6 +29,14 @@ impl Rules {
     /// request's path is for the program, so the routes did not see the program's own path.
     pub fn refusal_of_program(&self, script: &[u8], asked: Asked<'_>) -> Option<&Route> {
         self.route(script, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
+    }
+
+    /// The route for the index page at `page`, decoded, if the route refuses the page to the
+    /// client, or has rules about clients of its own. Otherwise the rules for the folder decide,
+    /// because a redirect from a page to its folder is common.
+    pub fn route_of_index_page(&self, page: &[u8], asked: Asked<'_>) -> Option<&Route> {
+        let (_, route) = self.route(page, asked)?;
+        (route.refuses(asked.peer) || route.guard.is_some()).then_some(route)
     }
 
     /// Whether the route for `path`, decoded, names a part of the path behind the program `script`.
