@@ -25,7 +25,7 @@ use vermeil_state::core_context::{self, CoreContext};
 use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
-    Rejection, Request, Status, Version,
+    Method, Rejection, Request, Status, Version,
     gateway::{BadHead, field_lines, field_name, redirect},
     path,
     response::Persistence,
@@ -67,6 +67,11 @@ pub(crate) async fn answer(
         RequestRoute::Program(program) => program,
         RequestRoute::File(answer) => return Ok(CallOutcome::Answer(answer, file_head.persistence)),
     };
+    // This check follows the lookup, because a missing program is a 404 for every method.
+    if request.method == Method::Trace {
+        let of_program = OfProgram { kind: GatewayKind::Php, request, head: *file_head, call };
+        return Ok(of_program.own_page(connection, Status::MethodNotAllowed, *file_head));
+    }
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
     let user = known_user(connection, request, *file_head, call, &program.script);

@@ -132,7 +132,7 @@ fn may_concern(request: &Request<'_>) -> Option<ProgramReason> {
     let path = request.target.path;
     let is_plain = matches!(request.method, Method::Get | Method::Head | Method::Options);
     match request.method {
-        Method::Trace | Method::Connect => None,
+        Method::Connect => None,
         _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
             Some(ProgramReason::Name)
         }
@@ -168,7 +168,8 @@ mod tests {
             ("GET /x.php/a%2Fb", Some(ProgramReason::Name)),
             ("POST /x.php", Some(ProgramReason::Name)),
             ("OPTIONS /x.php", Some(ProgramReason::Name)),
-            ("TRACE /x.php", None),
+            ("TRACE /x.php", Some(ProgramReason::Name)),
+            ("TRACE /a/", Some(ProgramReason::Folder)),
             ("GET /x%20y.css", None),
             ("GET /x%2.php", Some(ProgramReason::Name)),
             ("GET /x.css", None),

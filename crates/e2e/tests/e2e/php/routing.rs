@@ -40,7 +40,13 @@ fn programs_run_and_are_never_sent(io: Io) {
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"] {
         assert_eq!(client.request(method, "/hello.php", &[]).text(), "hello", "{method}");
     }
-    assert_eq!(client.request("TRACE", "/hello.php", &[]).status, 405);
+    // Regression: PHP answered TRACE for its index page, and the 405 of a script left POST out.
+    write(&site, "folder/index.php", "echo 'hello';");
+    for target in ["/hello.php", "/hello.php/x", "/folder/"] {
+        let refused = client.request("TRACE", target, &[]);
+        assert_eq!(refused.status, 405, "{target}");
+        assert!(refused.field("allow").contains("POST"), "{target}: {refused:?}");
+    }
     assert_eq!(client.request("POST", "/index.html", &[]).status, 405);
     for method in ["POST", "PUT", "OPTIONS", "TRACE"] {
         for target in ["/missing.php", "/missing", "/missing/"] {
