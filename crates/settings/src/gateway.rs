@@ -73,7 +73,7 @@ pub struct GatewayTimeouts {
     /// For a program to become free; then 503. Default 30 s, because a client that waits longer has
     /// usually left.
     pub queue: Duration,
-    /// For a connection to a program; then 502. Default 5 s, enough for some restarts of a pool.
+    /// For a connection to a program; then 504. Default 5 s, enough for some restarts of a pool.
     pub connect: Duration,
     /// Without a byte sent or read by the program. Then the answer is 504, or is cut if the answer
     /// has begun. Default 60 s, as nginx's `fastcgi_read_timeout`.

@@ -139,10 +139,10 @@ impl Failure {
             | Self::QueueLate(_)
             | Self::NoPool => Status::ServiceUnavailable,
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
-            Self::Connect { .. } | Self::ConnectLate(_) | Self::Program(_) | Self::BadHead(_) => {
-                Status::BadGateway
+            Self::Connect { .. } | Self::Program(_) | Self::BadHead(_) => Status::BadGateway,
+            Self::ConnectLate(_) | Self::StartLate(_) | Self::Silent(_) | Self::Late(_) => {
+                Status::GatewayTimeout
             }
-            Self::StartLate(_) | Self::Silent(_) | Self::Late(_) => Status::GatewayTimeout,
         })
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let time = Duration::from_millis(1500);
         for (failure, says, status, keys) in [
             (Failure::QueueLate(time), "none was free within 1.5 s", 503, true),
-            (Failure::ConnectLate(time), "it took no connection within 1.5 s", 502, false),
+            (Failure::ConnectLate(time), "it took no connection within 1.5 s", 504, false),
             (Failure::StartLate(time), "it was not started within 1.5 s", 504, false),
             (Failure::Silent(time), "it was silent for 1.5 s", 504, true),
             (Failure::Late(time), "it ran for longer than 1.5 s", 504, true),
