@@ -104,6 +104,10 @@ impl ConfigError {
 
     /// The problems without the excerpts, a line each.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.plain_lines().map(|line| visible(&line))
+    }
+
+    fn plain_lines(&self) -> impl Iterator<Item = String> {
         let located = self.located.iter().map(|Located { file, place, key, what }| {
             let file = file.as_ref().unwrap_or(&self.file).display();
             let place = place.as_ref().map_or_else(String::new, |at| format!("{}:{}:", at.line, at.column));
@@ -117,6 +121,30 @@ impl ConfigError {
     fn more(&self) -> Option<String> {
         let more = self.total - self.located.len();
         (more > 0).then(|| format!("{}: {more} more problems", self.file.display()))
+    }
+
+    /// Writes each problem as a block.
+    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        for (index, Located { file, place, key, what }) in self.located.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}:", file.as_ref().unwrap_or(&self.file).display())?;
+            if let Some(FilePosition { line, column, .. }) = place {
+                write!(f, "{line}:{column}:")?;
+            }
+            if !key.is_empty() {
+                write!(f, " {key}:")?;
+            }
+            write!(f, " {what}")?;
+            if let Some(place) = place {
+                place.excerpt(f)?;
+            }
+        }
+        match self.more() {
+            None => Ok(()),
+            Some(more) => write!(f, "\n{more}"),
+        }
     }
 
     /// Whether the file could not be read at all.
@@ -148,7 +176,7 @@ impl FilePosition {
     }
 
     /// The line, with marks below the wrong part.
-    fn excerpt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn excerpt(&self, f: &mut impl fmt::Write) -> fmt::Result {
         if self.column > LINE_SHOWN_MAX || self.text.trim().is_empty() {
             return Ok(());
         }
@@ -159,6 +187,14 @@ impl FilePosition {
         let marks = "^".repeat(self.width.min(LINE_SHOWN_MAX + 1 - self.column));
         write!(f, "\n  {indent} |\n  {gutter} | {}\n  {indent} | {lead}{marks}", self.text)
     }
+}
+
+/// `text` with a mark for each control character, because such a character would command the
+/// terminal of the reader.
+fn visible(text: &str) -> String {
+    let shown =
+        |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(shown).collect()
 }
 
 /// The last boundary of a character at or before `at`.
@@ -172,26 +208,9 @@ fn floor(text: &str, at: usize) -> usize {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Located { file, place, key, what }) in self.located.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{}:", file.as_ref().unwrap_or(&self.file).display())?;
-            if let Some(FilePosition { line, column, .. }) = place {
-                write!(f, "{line}:{column}:")?;
-            }
-            if !key.is_empty() {
-                write!(f, " {key}:")?;
-            }
-            write!(f, " {what}")?;
-            if let Some(place) = place {
-                place.excerpt(f)?;
-            }
-        }
-        match self.more() {
-            None => Ok(()),
-            Some(more) => write!(f, "\n{more}"),
-        }
+        let mut text = String::new();
+        self.write(&mut text)?;
+        f.write_str(&visible(&text))
     }
 }
 

@@ -585,6 +585,18 @@ fn the_line_is_shown_with_its_place_marked() {
     assert_eq!(error, expected);
 }
 
+/// Regression: the line of an included file could command the terminal of its reader.
+#[test]
+fn excerpt_shows_no_control_character() {
+    let text = "[[host]]\nnames = [\"\u{1b}[31m\"]\n\"a\\u001b\" = \"\\u009b\"\n";
+    let error = try_load(text).unwrap_err();
+    let lines = error.lines().collect::<Vec<_>>().join("\n");
+    assert!(error.to_string().contains("names = [\"\u{fffd}[31m\"]"), "{error}");
+    for shown in [error.to_string(), lines] {
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    }
+}
+
 #[test]
 fn so_many_problems_and_no_more_are_shown() {
     let text = "x = 1\n[[host]]\n".to_owned() + &(0..99).map(|i| format!("x{i} = 1\n")).collect::<String>();
