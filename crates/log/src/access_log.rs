@@ -124,8 +124,17 @@ pub enum LogMaker {
 fn with_owner(path: &Path, error: io::Error) -> io::Error {
     let is_denied = error.raw_os_error() == Some(rustix::io::Errno::ACCESS.raw_os_error());
     let ours = rustix::process::geteuid().as_raw();
-    match std::fs::metadata(path).map(|found| found.uid()) {
-        Ok(owner) if is_denied && owner != ours => {
+    match std::fs::metadata(path).map(|found| (found.uid(), found.is_file())) {
+        // `chown` changes no pipe or terminal for good, for example behind a link to /dev/stdout.
+        Ok((owner, false)) if is_denied && owner != ours => {
+            let (owner, us) = (user_name(owner), user_name(ours));
+            let words = format!(
+                "{error}, because it leads to a pipe, a terminal or a device of user {owner}, and the server is user \
+                 {us}; for standard output write --log - or log = \"-\""
+            );
+            io::Error::new(error.kind(), words)
+        }
+        Ok((owner, true)) if is_denied && owner != ours => {
             let (owner, us, path) = (user_name(owner), user_name(ours), path.display());
             let words = format!(
                 "{error}, because it belongs to user {owner} and the server is user {us}; give it away with `chown {us} {path}`"

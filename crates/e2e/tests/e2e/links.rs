@@ -241,6 +241,23 @@ fn planted_links_lead_the_superuser_nowhere() {
     }
 }
 
+/// Regression: the advice was to give the standard output away with `chown`.
+#[test]
+fn log_link_to_standard_output_is_refused_with_advice() {
+    if !is_superuser() {
+        return;
+    }
+    let world = LinksWorld::new();
+    let log = world.site.outside("access.log");
+    symlink("/dev/stdout", &log).unwrap();
+    let root = world.site.root();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--user", "nobody:nogroup", "--log"];
+    let output = vermeil(&arguments).args([&log, &root]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("write --log -") && !said.contains("chown"), "{said}");
+}
+
 #[test]
 fn log_of_another_user_is_refused_with_advice() {
     if !is_superuser() {
