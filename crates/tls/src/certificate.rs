@@ -316,15 +316,25 @@ impl OpenedPair {
                     key: self.key.path.clone(),
                 });
             }
-            Err(error) => {
-                return Err(self.certificate.unfit(format!("the first certificate is malformed: {error}")));
-            }
+            Err(error) => return Err(self.certificate.unfit(malformed(&error))),
         }
         if let Some(staple) = &self.staple {
             certified.ocsp = Some(staple.read()?);
         }
         Ok(certified)
     }
+}
+
+/// Why the first certificate cannot be used, and the cure.
+fn malformed(error: &rustls::Error) -> String {
+    let error = error.to_string();
+    // The library has no type for this error.
+    if error.contains("UnsupportedCertVersion") {
+        return "the first certificate is of X.509 version 1; make one of version 3, for example with openssl x509 -req \
+                and -extfile"
+            .to_owned();
+    }
+    format!("the first certificate is malformed: {error}")
 }
 
 #[cfg(test)]
@@ -374,6 +384,27 @@ mod tests {
         fs::set_permissions(&pair.key, fs::Permissions::from_mode(0o644)).unwrap();
         refused(pair, &["every user of this machine", "0644", "chmod o="]);
     }
+
+    /// Regression: the message named neither the version nor a cure.
+    #[test]
+    fn certificate_of_version_1_is_refused_with_cure() {
+        let made = MadeCertificate::new(&["a.example"]);
+        fs::write(made.pair().certificate, VERSION_1).unwrap();
+        let why = load(&made.pair()).map(|_| ()).expect_err("it is refused");
+        assert!(why.contains("X.509 version 1") && why.contains("-extfile"), "{why}");
+    }
+
+    /// Made by `openssl x509 -req` without extensions.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBFDCBuwIUfAS537Ea6odvUOHByMvvQy3uCTMwCgYIKoZIzj0EAwIwDTELMAkG
+A1UEAwwCdjEwHhcNMjYxMTI5MTU1ODIzWhcNMjYxMjI5MTU1ODIzWjANMQswCQYD
+VQQDDAJ2MTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPl9NGaSYV79l5z8TJ6Y
+CyMHF+nNf4/RSpc3hNpH9wKxiklqecZYw7NmAYbJ3sC4o8sVIgiXHHlYvfMfDbAm
+8TkwCgYIKoZIzj0EAwIDSAAwRQIgOcSpJvI3h0SA3YG2ldHfmM2bRkYjVM2qcAQT
+yJJi94UCIQDyGyuPoIQ2yk2gx/S/unsHz4FEGsAXQx3yT7ZALiStXw==
+-----END CERTIFICATE-----
+";
 
     #[test]
     fn key_that_a_group_reads_loads() {
