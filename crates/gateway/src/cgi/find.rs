@@ -13,7 +13,10 @@ use std::{
     ffi::OsStr,
     fs::File,
     os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use vermeil_files::ends_with;
 
@@ -39,26 +42,46 @@ pub(super) enum LookupWait {
     No,
 }
 
+/// How long a folder counts as the folder of its path. Files follow their folder as often
+/// (`recheck_ms` of `crates/files`).
+pub(super) const FOLDER_FRESH_MS: u64 = 1000;
+
 /// The open folder of a site. The path of the site may lead to another folder later, for example
 /// where a deployment turns a link to the next release.
 #[derive(Debug)]
-pub(super) struct SiteFolder(Mutex<Arc<File>>);
+pub(super) struct SiteFolder {
+    folder: Mutex<Arc<File>>,
+    /// Milliseconds on the server's clock when the folder was opened again. Relaxed, because a
+    /// second open does no harm.
+    followed_ms: AtomicU64,
+}
 
 impl SiteFolder {
     pub(super) fn new(folder: File) -> Self {
-        Self(Mutex::new(Arc::new(folder)))
+        Self { folder: Mutex::new(Arc::new(folder)), followed_ms: AtomicU64::new(0) }
     }
 
     /// The folder that was opened last.
     pub(super) fn now(&self) -> Arc<File> {
-        self.0.lock().expect("nothing panics under this lock").clone()
+        self.folder.lock().expect("nothing panics under this lock").clone()
     }
 
-    /// Opens the folder at `root`. Keeps the folder before if there is none. May block.
-    pub(super) fn follow(&self, root: &[u8]) {
-        if let Ok(folder) = File::open(OsStr::from_bytes(root)) {
-            *self.0.lock().expect("nothing panics under this lock") = Arc::new(folder);
+    /// Whether the folder was opened again lately.
+    pub(super) fn is_fresh(&self, now_ms: u64) -> bool {
+        let followed_ms = self.followed_ms.load(Ordering::Relaxed);
+        followed_ms > 0 && now_ms < followed_ms.saturating_add(FOLDER_FRESH_MS)
+    }
+
+    /// Opens the folder at `root`, unless it is fresh. Keeps the folder before if there is none.
+    /// May block.
+    pub(super) fn follow(&self, root: &[u8], now_ms: u64) {
+        if self.is_fresh(now_ms) {
+            return;
         }
+        if let Ok(folder) = File::open(OsStr::from_bytes(root)) {
+            *self.folder.lock().expect("nothing panics under this lock") = Arc::new(folder);
+        }
+        self.followed_ms.store(now_ms, Ordering::Relaxed);
     }
 }
 
@@ -139,7 +162,11 @@ impl ProgramLookup<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt as _, symlink},
+        path::Path,
+    };
 
     fn look(root: &tempfile::TempDir, path: &str, suffix: Option<&str>) -> Looked {
         let root = File::open(root.path()).expect("a folder");
@@ -149,6 +176,31 @@ mod tests {
 
     fn found(script: &str, path_info: &str) -> Looked {
         Looked::Found(FoundProgram { script: script.into(), path_info: path_info.into() })
+    }
+
+    /// Regression: each request for a missing program opened the folder again, on another thread.
+    #[test]
+    fn folder_is_opened_again_once_a_second() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let [first, second, link] = ["first", "second", "link"].map(|name| parent.path().join(name));
+        let file_of = |folder: &SiteFolder| fstat(folder.now()).expect("open").st_ino;
+        let inode = |path: &Path| fs::metadata(path).expect("there").ino();
+        fs::create_dir(&first).expect("ours");
+        fs::create_dir(&second).expect("ours");
+        symlink(&first, &link).expect("ours");
+        let folder = SiteFolder::new(File::open(&link).expect("there"));
+        assert!(!folder.is_fresh(5));
+        fs::remove_file(&link).expect("ours");
+        symlink(&second, &link).expect("ours");
+        folder.follow(link.as_os_str().as_bytes(), 5);
+        assert_eq!(file_of(&folder), inode(&second));
+        fs::remove_file(&link).expect("ours");
+        symlink(&first, &link).expect("ours");
+        assert!(folder.is_fresh(5 + FOLDER_FRESH_MS - 1));
+        folder.follow(link.as_os_str().as_bytes(), 5 + FOLDER_FRESH_MS - 1);
+        assert_eq!(file_of(&folder), inode(&second));
+        folder.follow(link.as_os_str().as_bytes(), 5 + FOLDER_FRESH_MS);
+        assert_eq!(file_of(&folder), inode(&first));
     }
 
     #[test]

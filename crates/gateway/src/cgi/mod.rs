@@ -35,7 +35,7 @@ use std::{
     },
     time::Duration,
 };
-use vermeil::{More, blocking};
+use vermeil::{More, blocking, now_ms};
 use vermeil_exchange::{AnswerHead, Lost, ProgramTimes, nanoseconds};
 use vermeil_http::{Method, Request, Status, path};
 use vermeil_routing::{
@@ -179,12 +179,14 @@ pub async fn find<'a>(
     };
     let CgiRequestParts { cgi, candidates, .. } = asked;
     let mut looked = look_up(&candidates, &site, LookupWait::No);
-    if !matches!(looked, Looked::Found(_)) {
+    let now_ms = now_ms();
+    let may_be_elsewhere = !matches!(looked, Looked::Found(_)) && !site.folder.is_fresh(now_ms);
+    if looked == Looked::MustWait || may_be_elsewhere {
         // Sends earlier answers of the pipeline first, so they need not wait.
         connection.flush(Bytes::new(), More::No).await?;
         let site = site.clone();
         let look = move || {
-            site.folder.follow(&site.root);
+            site.folder.follow(&site.root, now_ms);
             look_up(&candidates, &site, LookupWait::Yes)
         };
         looked = match blocking(look).await {
