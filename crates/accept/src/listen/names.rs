@@ -160,10 +160,18 @@ impl PendingRights {
         let Err(Refusal::Io(error)) = change_rights(self.addr, self.former, self.file) else { return };
         // Another process may have replaced or removed the file, and then the rights are not ours.
         if !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::NotFound) {
-            let (path, former) = (self.addr.path().display(), self.former.mode);
-            log_line(format_args!(
-                "cannot give {path} its former mode again: {error}; run chmod {former:04o} {path}"
-            ));
+            let (path, cure) = (self.addr.path().display(), self.cure());
+            log_line(format_args!("cannot give {path} its former rights again: {error}; run {cure}"));
+        }
+    }
+
+    /// The commands that give the file its former rights.
+    fn cure(&self) -> String {
+        let (path, FileRights { mode, owner }) = (self.addr.path().display(), self.former);
+        let chmod = format!("chmod {mode:04o} {path}");
+        match owner.filter(|_| owner != self.new.owner) {
+            Some(FileOwner { uid, gid }) => format!("chown {uid}:{gid} {path} && {chmod}"),
+            None => chmod,
         }
     }
 }
@@ -381,6 +389,21 @@ mod tests {
         take_over().publish().expect("the file is there").keep();
         assert_eq!(mode(&path), 0o600);
         assert!(path.exists());
+    }
+
+    /// Regression: after a failed take-over by another user, the file belonged to that user, and
+    /// the message named the mode only.
+    #[test]
+    fn cure_names_former_mode_and_owner() {
+        let addr = UnixAddr::new(Path::new("/run/web")).expect("a short path");
+        let owned = |uid, mode| FileRights { mode, owner: Some(FileOwner { uid, gid: uid }) };
+        let cure = |former| {
+            let file = SocketFile { dev: 1, ino: 1 };
+            PendingRights { addr, file, new: owned(1001, 0o666), former }.cure()
+        };
+        assert_eq!(cure(owned(1002, 0o600)), "chown 1002:1002 /run/web && chmod 0600 /run/web");
+        assert_eq!(cure(owned(1001, 0o600)), "chmod 0600 /run/web");
+        assert_eq!(cure(FileRights { mode: 0o640, owner: None }), "chmod 0640 /run/web");
     }
 
     /// Regression: the socket of a server that becomes another user belonged to the superuser, so a
