@@ -99,14 +99,22 @@ fn planted_clock() -> u64 {
     sum
 }
 
+/// Counts each step of a calculation. Between two increments the other thread takes the cache line.
+/// Increments in one go would find the line still there, and cost hardly more than those of a
+/// single thread.
 #[inline(never)]
 fn planted_sharing(thread: usize) -> u64 {
     let counter = &SHARED[thread % 8];
-    let mut sum = 0;
-    for _ in 0..40 {
-        sum += counter.fetch_add(1, Ordering::Relaxed);
+    let mut value = thread as u64 + 1;
+    for _ in 0..160 {
+        counter.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..15 {
+            value ^= value << 13;
+            value ^= value >> 7;
+            value ^= value << 17;
+        }
     }
-    sum
+    black_box(value)
 }
 
 #[inline(never)]
@@ -198,7 +206,8 @@ fn main() {
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().expect("SECONDS is a number"));
-    let plan = PlantedPlan { fault: fault.clone(), threads, end, table: (0..300 * threads as u64).collect() };
+    let plan =
+        PlantedPlan { fault: fault.clone(), threads, end, table: (0..1_000 * threads as u64).collect() };
     let half = (fault == "slow" && threads > 1).then(HalfCpu::create).transpose();
     let half = half.unwrap_or_else(|error| {
         eprintln!("no quota of cpu time for a thread: {error}");
