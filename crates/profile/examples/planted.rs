@@ -1,13 +1,13 @@
-//! A program with a planted fault, to try the profiler on: `planted FAULT THREADS SECONDS`.
+//! A program with a planted fault, to try the profiler on: `planted FAULT THREADS SECONDS [meter]`.
 //!
 //! Each thread does units of work for some seconds; the program prints how many, as `work N`, and
-//! the cpu time, as `cpu_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`,
-//! one spin lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a
-//! table that grows with the threads and is searched from its start; `slow`, equal shares of work
-//! although a quota gives the last of several threads half a cpu; `mutex`, a lock under which a
-//! thread sleeps for a millisecond; `relay`, whose threads hand each other a turn and do nothing
-//! else; `clock`, which reads the clock many times. Functions are not inlined, so that their names
-//! are seen.
+//! the cpu time, as `cpu_ns N`. With `meter` the program prints both every 20 ms too, behind the
+//! time as `at_ns N`. The faults: `none`; `counter`, which all threads increment; `lock`, one spin
+//! lock around a sum; `sharing`, counters of two threads on one cache line; `scan`, a table that
+//! grows with the threads and is searched from its start; `slow`, equal shares of work although a
+//! quota gives the last of several threads half a cpu; `mutex`, a lock under which a thread sleeps
+//! for a millisecond; `relay`, whose threads hand each other a turn and do nothing else; `clock`,
+//! which reads the clock many times. Functions are not inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
@@ -27,6 +27,10 @@ static LOCK: AtomicBool = AtomicBool::new(false);
 static GATE: Mutex<u64> = Mutex::new(0);
 static PASSED: Condvar = Condvar::new();
 static SHARED: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+/// Units of all threads, as far as the threads have shown them to the meter.
+static SHOWN: AtomicU64 = AtomicU64::new(0);
+/// The time between two readings of the meter.
+const READING: Duration = Duration::from_millis(20);
 /// Units that all threads have done.
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// Units of a thread between two meetings of all threads.
@@ -196,18 +200,40 @@ struct PlantedPlan {
     end: Instant,
     /// As a server's table of connections: as long as there are users.
     table: Vec<u64>,
+    is_metered: bool,
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Prints the units and the cpu time until the end.
+fn meter(end: Instant) {
+    while Instant::now() < end {
+        thread::sleep(READING);
+        let work = SHOWN.load(Ordering::Relaxed);
+        let [at, cpu] = [ClockId::Monotonic, ClockId::ProcessCPUTime].map(nanoseconds);
+        println!("at_ns {at} work {work} cpu_ns {cpu}");
+    }
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, fault, threads, seconds] = &words[..] else {
-        eprintln!("usage: planted none|clock|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS");
+    let (words, is_metered) = match &words[..] {
+        [words @ .., last] if last == "meter" => (words, true),
+        words => (words, false),
+    };
+    let [_, fault, threads, seconds] = words else {
+        eprintln!(
+            "usage: planted none|clock|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS [meter]"
+        );
         std::process::exit(2);
     };
     let threads: usize = threads.parse().expect("THREADS is a number");
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().expect("SECONDS is a number"));
-    let plan =
-        PlantedPlan { fault: fault.clone(), threads, end, table: (0..1_000 * threads as u64).collect() };
+    let table = (0..1_000 * threads as u64).collect();
+    let plan = PlantedPlan { fault: fault.clone(), threads, end, table, is_metered };
     let half = (fault == "slow" && threads > 1).then(HalfCpu::create).transpose();
     let half = half.unwrap_or_else(|error| {
         eprintln!("no quota of cpu time for a thread: {error}");
@@ -229,17 +255,23 @@ fn main() {
                     black_box(handle_request(plan, thread, units));
                     while Instant::now() < plan.end {
                         // A unit with a sleep takes as long as thousands of others.
-                        for _ in 0..if ["mutex", "relay"].contains(&&*plan.fault) { 1 } else { 100 } {
+                        let next = if ["mutex", "relay"].contains(&&*plan.fault) { 1 } else { 100 };
+                        for _ in 0..next {
                             units += 1;
                             black_box(handle_request(plan, thread, units));
+                        }
+                        if plan.is_metered {
+                            SHOWN.fetch_add(next, Ordering::Relaxed);
                         }
                     }
                     units
                 })
             })
             .collect();
+        if plan.is_metered {
+            meter(plan.end);
+        }
         workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
     });
-    let cpu = clock_gettime(ClockId::ProcessCPUTime);
-    println!("work {done}\ncpu_ns {}", cpu.tv_sec * 1_000_000_000 + cpu.tv_nsec);
+    println!("work {done}\ncpu_ns {}", nanoseconds(ClockId::ProcessCPUTime));
 }

@@ -1,16 +1,19 @@
-//! The cost of a recording for the subject, in interleaved rounds of runs, beside the cost of
+//! The cost of a recording for the subject, in interleaved windows of one run, beside the cost of
 //! `perf record` at the same rate, which is the floor; and the cost of counts of work for a server.
 //!
 //! Ignored in the usual run, because a minute of rounds says more than a second, and a busy machine
 //! says nothing: `cargo test -p vermeil-profile costs -- --ignored --nocapture`.
-//! The subject computes, or two threads hand each other a turn, the worst case for waits.
+//! The subject computes, or two threads hand each other a turn, the worst case for waits. A window
+//! begins when the recorder has sampled for a moment, so the start of a recorder costs nothing.
 
 use std::hint::black_box;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -18,10 +21,16 @@ use vermeil_io::WorkPage;
 use vermeil_profile::statistics::Estimate;
 use vermeil_profile::{HardwareSet, ProfileError, RecordOptions, Stacks, Subject, record};
 
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 12;
+/// The time in which the cost of a unit of work is measured.
+const WINDOW: Duration = Duration::from_millis(400);
+/// From the first bytes of a recorder's file, or the end of a recorder, to a window.
+const SETTLE: Duration = Duration::from_millis(100);
+/// The longest wait for a recorder or for the subject.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The greatest cost for the subject at the default rate. On a virtual machine the interrupt of the
-/// timer alone takes about 2 %.
-const SHARE_MAX: f64 = 0.05;
+/// timer alone takes 1.5 %.
+const SHARE_MAX: f64 = 0.02;
 /// The same for a subject that does nothing but switch threads.
 const RELAY_SHARE_MAX: f64 = 0.5;
 
@@ -43,90 +52,156 @@ const TABLES: NamedRecorder = ("tables", CostedRecorder::Own { stacks: Stacks::T
 const FRAMES: NamedRecorder = ("frames", CostedRecorder::Own { stacks: Stacks::Frames, waits: false });
 const WAITS: NamedRecorder =
     ("tables and waits", CostedRecorder::Own { stacks: Stacks::Tables, waits: true });
-const PERF: NamedRecorder = ("perf record", CostedRecorder::Perf(&[]));
 const PERF_FRAMES: NamedRecorder = ("perf record -g", CostedRecorder::Perf(&["-g"]));
 const PERF_DUMPS: NamedRecorder =
     ("perf record, 16 KiB", CostedRecorder::Perf(&["--call-graph", "dwarf,16384"]));
 
-/// Starts perf and waits until perf samples; `None` where perf is not installed or not permitted.
-fn start_perf(words: &[&str], output: &Path) -> Option<Child> {
-    let mut command = Command::new("perf");
-    command.args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "997"]).args(words);
-    let mut perf = command.arg("-o").arg(output).stderr(Stdio::null()).spawn().ok()?;
-    // perf opens the events first, and then writes the header of the file.
-    let begins = || std::fs::metadata(output).is_ok_and(|found| found.len() > 0);
-    while perf.try_wait().ok()?.is_none() {
-        if begins() {
-            return Some(perf);
+/// Waits until a recorder's file has bytes and the recorder has sampled for a moment. `false` if
+/// the recorder has ended before.
+fn samples(output: &Path, mut has_ended: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    // The events are opened before the header of the file is written.
+    while !std::fs::metadata(output).is_ok_and(|found| found.len() > 0) {
+        if has_ended() || Instant::now() > deadline {
+            return false;
         }
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(5));
     }
-    None
+    thread::sleep(SETTLE);
+    true
 }
 
-/// The cpu time of a unit of work under a recorder; `None` without perf.
-fn unit_ns(
-    subject: [&str; 2],
-    recorder: Option<CostedRecorder>,
-    output: &Path,
-) -> Result<Option<f64>, ProfileError> {
-    let here = std::env::current_exe().unwrap();
-    let planted: PathBuf = here.parent().unwrap().parent().unwrap().join("examples/planted");
-    let perf = match recorder {
-        Some(CostedRecorder::Perf(words)) => {
-            let _absent = std::fs::remove_file(output);
-            let Some(perf) = start_perf(words, output) else { return Ok(None) };
-            Some(perf)
-        }
-        _ => None,
-    };
-    let child = Command::new(planted).args(subject).arg("0.5").stdout(Stdio::piped()).spawn().unwrap();
-    if let Some(CostedRecorder::Own { stacks, waits }) = recorder {
-        let options = RecordOptions {
-            subject: Subject::Process(child.id() as i32),
-            hz: 997,
-            duration: None,
-            output: output.to_owned(),
-            hardware: HardwareSet::Ipc,
-            stacks,
-            waits,
+/// A line of the subject's meter.
+#[derive(Clone, Copy)]
+struct Reading {
+    at_ns: f64,
+    work: f64,
+    cpu_ns: f64,
+}
+
+impl Reading {
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["at_ns", at_ns, "work", work, "cpu_ns", cpu_ns] = words[..] else { return None };
+        Some(Self { at_ns: at_ns.parse().ok()?, work: work.parse().ok()?, cpu_ns: cpu_ns.parse().ok()? })
+    }
+}
+
+/// A subject that runs until the end of the test, with the readings of its meter.
+struct MeteredSubject {
+    child: Child,
+    readings: Arc<Mutex<Vec<Reading>>>,
+}
+
+impl MeteredSubject {
+    fn start(words: [&str; 2]) -> Self {
+        let here = std::env::current_exe().unwrap();
+        let planted: PathBuf = here.parent().unwrap().parent().unwrap().join("examples/planted");
+        let mut command = Command::new(planted);
+        command.args(words).args(["3600", "meter"]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let readings: Arc<Mutex<Vec<Reading>>> = Arc::default();
+        let (lines, kept) = (BufReader::new(child.stdout.take().unwrap()).lines(), Arc::clone(&readings));
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                kept.lock().unwrap().extend(Reading::parse(&line));
+            }
+        });
+        Self { child, readings }
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// The cpu time of a unit of work in a window from now on.
+    fn unit_ns(&self) -> f64 {
+        let last = || self.readings.lock().unwrap().last().copied();
+        let next = |earliest_ns: f64| {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                if let Some(reading) = last().filter(|reading| reading.at_ns >= earliest_ns) {
+                    return reading;
+                }
+                assert!(Instant::now() < deadline, "the subject shows no work");
+                thread::sleep(Duration::from_millis(5));
+            }
         };
-        if let Err(error) = record(&options, &AtomicBool::new(false)) {
-            let _ended = child.wait_with_output();
-            return Err(error);
+        let first = next(nanoseconds(ClockId::Monotonic) as f64);
+        thread::sleep(WINDOW);
+        let end = next(first.at_ns + WINDOW.as_nanos() as f64);
+        (end.cpu_ns - first.cpu_ns) / (end.work - first.work)
+    }
+
+    /// The same without a recorder.
+    fn bare_unit_ns(&self) -> f64 {
+        thread::sleep(SETTLE);
+        self.unit_ns()
+    }
+
+    /// The same under a recorder; `None` without perf.
+    fn recorded_unit_ns(&self, recorder: CostedRecorder, output: &Path) -> Result<Option<f64>, ProfileError> {
+        let _absent = std::fs::remove_file(output);
+        match recorder {
+            CostedRecorder::Perf(words) => Ok(self.unit_ns_under_perf(words, output)),
+            CostedRecorder::Own { stacks, waits } => {
+                let options = RecordOptions {
+                    subject: Subject::Process(self.pid()),
+                    hz: 997,
+                    duration: None,
+                    output: output.to_owned(),
+                    hardware: HardwareSet::Ipc,
+                    stacks,
+                    waits,
+                };
+                let stop = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    let recording = scope.spawn(|| record(&options, &stop));
+                    let unit = samples(output, || recording.is_finished()).then(|| self.unit_ns());
+                    stop.store(true, Ordering::Relaxed);
+                    recording.join().expect("a recording does not panic").map(|_recorded| unit)
+                })
+            }
         }
     }
-    let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    if let Some(mut perf) = perf {
-        kill_process(Pid::from_child(&perf), Signal::INT).unwrap();
+
+    fn unit_ns_under_perf(&self, words: &[&str], output: &Path) -> Option<f64> {
+        let mut command = Command::new("perf");
+        command.args(["record", "-q", "-a", "--no-buildid", "-e", "cpu-clock", "-F", "997"]).args(words);
+        let mut perf = command.arg("-o").arg(output).stderr(Stdio::null()).spawn().ok()?;
+        let unit = samples(output, || !matches!(perf.try_wait(), Ok(None))).then(|| self.unit_ns());
+        let _gone = kill_process(Pid::from_child(&perf), Signal::INT);
         perf.wait().unwrap();
+        unit
     }
-    let number = |name: &str| -> f64 {
-        let mut words = text.split_whitespace().skip_while(|word| *word != name);
-        words.nth(1).unwrap().parse().unwrap()
-    };
-    Ok(Some(number("cpu_ns") / number("work")))
 }
 
-/// Cpu time of this thread.
-fn thread_ns() -> i64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+impl Drop for MeteredSubject {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _waited = self.child.wait();
+    }
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// The cost of each recorder for the subject, against the runs before and after without a recorder.
+/// The cost of each recorder for the subject, against the windows before and after without a
+/// recorder.
 fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Option<Estimate>>, ProfileError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
     let mut costs: Vec<Vec<f64>> = vec![Vec::new(); recorders.len()];
-    let bare = || Ok(unit_ns(subject, None, &path)?.expect("no recorder can be missing"));
-    let mut before: f64 = bare()?;
+    let subject = MeteredSubject::start(subject);
+    let mut before: f64 = subject.bare_unit_ns();
     for round in 0..ROUNDS {
         for place in 0..recorders.len() {
             // Each round begins with another recorder.
             let index = (place + round) % recorders.len();
-            let recorded = unit_ns(subject, Some(recorders[index].1), &path)?;
-            let after = bare()?;
+            let recorded = subject.recorded_unit_ns(recorders[index].1, &path)?;
+            let after = subject.bare_unit_ns();
             costs[index].extend(recorded.map(|recorded| 2.0 * recorded / (before + after) - 1.0));
             before = after;
         }
@@ -155,13 +230,13 @@ fn expect_little_cost(subject: [&str; 2], recorders: &[NamedRecorder], share_max
 }
 
 #[test]
-#[ignore = "takes three minutes, and a quiet machine"]
+#[ignore = "takes a minute and a half, and a quiet machine"]
 fn recording_costs_its_subject_as_little_as_perf() {
-    expect_little_cost(["none", "1"], &[TABLES, FRAMES, PERF, PERF_FRAMES, PERF_DUMPS], SHARE_MAX);
+    expect_little_cost(["none", "1"], &[TABLES, FRAMES, PERF_FRAMES, PERF_DUMPS], SHARE_MAX);
 }
 
 #[test]
-#[ignore = "takes two minutes, and a quiet machine"]
+#[ignore = "takes a minute, and a quiet machine"]
 fn recording_of_waits_costs_its_subject_little() {
     expect_little_cost(["none", "1"], &[WAITS], SHARE_MAX);
     expect_little_cost(["relay", "2"], &[TABLES, WAITS], RELAY_SHARE_MAX);
@@ -184,7 +259,7 @@ fn counting_work_costs_nanoseconds() {
             }
         });
         let request_ns = |is_counted: bool| {
-            let began = thread_ns();
+            let began = nanoseconds(ClockId::ThreadCPUTime);
             for number in 0..REQUESTS {
                 if black_box(is_counted) {
                     core.count_request();
@@ -192,7 +267,7 @@ fn counting_work_costs_nanoseconds() {
                     core.show_loop(number, number, 0);
                 }
             }
-            (thread_ns() - began) as f64 / REQUESTS as f64
+            (nanoseconds(ClockId::ThreadCPUTime) - began) as f64 / REQUESTS as f64
         };
         let costs = (0..ROUNDS).map(|_| -request_ns(false) + request_ns(true)).collect();
         is_over.store(true, Ordering::Relaxed);
