@@ -302,7 +302,7 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l control -d 'The control socket of a Vermeil server: record the processes of the server' -r -F
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l hz -d 'Samples per second and cpu' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l duration -d 'How long to record, in seconds or with a unit: ms, s, m, h' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l stacks -d 'How the stacks of processes are walked' -r -f -a "tables\t'With the unwind tables of files, from a copy of 16 KiB of the stack'
+complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l stacks -d 'How the stacks of processes are walked' -r -f -a "tables\t'With the unwind tables of files, from a copy of at most 16 KiB of the stack'
 frames\t'Along frame pointers; cheaper, but code without frame pointers loses its callers'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand profile; and __fish_seen_subcommand_from record" -l count -d 'The set of hardware events that is counted beside the samples' -r -f -a "ipc\t'Cycles and instructions'
 cache\t'Accesses and misses of the last cache'

@@ -7,7 +7,8 @@
 //! grows with the threads and is searched from its start; `slow`, equal shares of work although a
 //! quota gives the last of several threads half a cpu; `mutex`, a lock under which a thread sleeps
 //! for a millisecond; `relay`, whose threads hand each other a turn and do nothing else; `clock`,
-//! which reads the clock many times. Functions are not inlined, so that their names are seen.
+//! which reads the clock many times; `deep`, which keeps 12 KiB on its stack. Functions are not
+//! inlined, so that their names are seen.
 
 use std::fs;
 use std::hint::black_box;
@@ -121,6 +122,13 @@ fn planted_sharing(thread: usize) -> u64 {
     black_box(value)
 }
 
+/// Like a program that keeps a buffer on its stack.
+#[inline(never)]
+fn planted_deep(seed: u64) -> u64 {
+    let buffer = black_box([seed as u8; 12 << 10]);
+    useful_work(seed).wrapping_add(u64::from(black_box(&buffer)[seed as usize % buffer.len()]))
+}
+
 #[inline(never)]
 fn planted_scan(table: &[u64], wanted: u64) -> usize {
     let mut found = table.len();
@@ -183,6 +191,7 @@ fn handle_request(plan: &PlantedPlan, thread: usize, units: u64) -> u64 {
         "lock" => planted_lock(),
         "mutex" => planted_mutex(),
         "clock" => planted_clock(),
+        "deep" => planted_deep(units),
         "relay" => return planted_relay(thread, plan.threads, plan.end),
         "sharing" => planted_sharing(thread),
         "scan" => planted_scan(&plan.table, u64::MAX) as u64,
@@ -226,7 +235,7 @@ fn main() {
     };
     let [_, fault, threads, seconds] = words else {
         eprintln!(
-            "usage: planted none|clock|counter|lock|mutex|relay|sharing|scan|slow THREADS SECONDS [meter]"
+            "usage: planted none|clock|counter|deep|lock|mutex|relay|sharing|scan|slow THREADS SECONDS [meter]"
         );
         std::process::exit(2);
     };

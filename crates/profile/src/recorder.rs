@@ -202,6 +202,9 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         let until = if is_over { u64::MAX } else { now_ns().saturating_sub(SETTLED.as_nanos() as u64) };
         sampler.drain(&mut waiting);
         failed = failed.or_else(|| write_until(until, &mut waiting, &mut session, &mut writer).err());
+        if session.wants_deeper_stacks() {
+            sampler.deepen();
+        }
     }
     // Before names are looked up, which takes its time.
     let ended_ns = now_ns();

@@ -7,7 +7,9 @@
 use std::io;
 
 use crate::event::{EventKind, KernelEvent, OwnRecords};
-use crate::perf::{self, ObservedThreads, RecordRing, Sampling, SamplingEvent, Trigger};
+use crate::perf::{
+    self, DUMP_BYTES, ObservedThreads, RecordRing, SHORT_DUMP_BYTES, Sampling, SamplingEvent, Trigger,
+};
 use crate::processes::{self, Processes};
 use crate::{ProfileError, machine};
 
@@ -63,6 +65,8 @@ impl EventSet {
 /// The events and rings of a recording.
 pub(crate) struct StackSampler {
     samples: EventSet,
+    /// Events with longer copies of stacks, which wait until these are needed.
+    deeper: Vec<SamplingEvent>,
     /// The switches of threads, or why they are not recorded; `None` if they are not wanted.
     switches: Option<Result<EventSet, String>>,
     records: OwnRecords,
@@ -83,7 +87,11 @@ impl StackSampler {
         let mut refused = None;
         for (by_thread, kernel) in rungs {
             for trigger in [Trigger::Cycles, Trigger::CpuClock] {
-                let sampling = Sampling { trigger, hz, kernel, frames_max: machine::frames_max(), dumps };
+                // Each thread's own event inherits its size, so there the long copies come first.
+                let dump_bytes = if by_thread { DUMP_BYTES } else { SHORT_DUMP_BYTES };
+                let frames_max = machine::frames_max();
+                let dump_bytes = dumps.then_some(dump_bytes);
+                let sampling = Sampling { trigger, hz, kernel, frames_max, dump_bytes };
                 let observed = if by_thread {
                     ObservedThreads::Thread { tid: probed, on_exec: false }
                 } else {
@@ -93,6 +101,7 @@ impl StackSampler {
                     Ok(_probe) => {
                         let mut sampler = Self {
                             samples: EventSet::default(),
+                            deeper: Vec::new(),
                             switches: None,
                             records: OwnRecords::new(dumps),
                             sampling,
@@ -127,21 +136,47 @@ impl StackSampler {
             let (threads, cpus) = (kinds * observed.len(), self.cpus.len());
             return Err(ProfileError::ThreadsMax { threads, cpus, limit: limit.unwrap_or(0) });
         }
-        let (sampling, pages) = (self.sampling, perf::ring_pages(self.sampling.dumps, self.cpus.len()));
+        let (sampling, has_dumps) = (self.sampling, self.sampling.dump_bytes.is_some());
+        let pages = perf::ring_pages(has_dumps, self.cpus.len());
         self.samples = EventSet::open(&self.cpus, &observed, pages, |observed, cpu| {
             SamplingEvent::open(&sampling, observed, cpu)
         })?;
+        let long = Sampling { dump_bytes: has_dumps.then_some(DUMP_BYTES), ..sampling };
+        if long.dump_bytes != sampling.dump_bytes {
+            self.open_deeper(&long)?;
+        }
         let switches = || {
             if !sampling.kernel {
                 return Err("the kernel's scheduler is hidden from this user; run as root, or `sysctl \
                             kernel.perf_event_paranoid=1`"
                     .to_owned());
             }
-            let open = |observed, cpu| SamplingEvent::open_switches(&sampling, observed, cpu);
+            let open = |observed, cpu| SamplingEvent::open_switches(&long, observed, cpu);
             EventSet::open(&self.cpus, &observed, pages, open).map_err(|error| error.to_string())
         };
         self.switches = waits.then(switches);
         Ok(())
+    }
+
+    /// Opens the events with longer copies of stacks, one for each cpu.
+    fn open_deeper(&mut self, sampling: &Sampling) -> Result<(), ProfileError> {
+        for (ring, &cpu) in self.samples.rings.iter().zip(&self.cpus) {
+            let event = SamplingEvent::open(sampling, ObservedThreads::Cpu, cpu).map_err(refusal)?;
+            event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
+            self.deeper.push(event);
+        }
+        Ok(())
+    }
+
+    /// Copies more of each stack from now on.
+    pub(crate) fn deepen(&mut self) {
+        for (event, ring) in self.deeper.drain(..).zip(&self.samples.rings) {
+            // In this order, so that no new process or map is missed.
+            if event.enable().is_ok() {
+                let _stopped = ring.event().disable();
+                self.samples.further.push(event);
+            }
+        }
     }
 
     /// Whether waits are recorded; an error says why not.

@@ -20,6 +20,8 @@ use crate::waits::{LeftStack, Switch, WaitLedger};
 
 /// Stacks that are known by id. With 40 frames each they take about 80 MiB.
 const STACKS_MAX: usize = 131_072;
+/// Stacks whose outer part may be missing, before the kernel copies more of each stack.
+const CUT_MAX: u64 = 10;
 /// Places to be named at the end of a recording. The others are named by the report.
 const PLACES_MAX: usize = 1 << 20;
 /// Modules that are told apart. Further ones count as unknown.
@@ -158,6 +160,11 @@ impl Session {
     ) -> io::Result<()> {
         let records = self.waits.as_mut().map_or_else(Vec::new, |waits| waits.finish(time));
         records.iter().try_for_each(write)
+    }
+
+    /// Whether longer copies of stacks would show outer frames that are missing.
+    pub(crate) fn wants_deeper_stacks(&self) -> bool {
+        self.unwinder.cut() >= CUT_MAX
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -24,6 +24,7 @@ use object::{Object, ObjectSection, ObjectSegment, ReadRef};
 
 use crate::event::{Dump, Map};
 use crate::module_files::ModuleFiles;
+use crate::perf::{DUMP_BYTES, SHORT_DUMP_BYTES};
 use crate::processes::Processes;
 use crate::vdso::{self, VDSO};
 
@@ -39,6 +40,7 @@ pub(crate) struct Unwinder {
     table_bytes: usize,
     processes: HashMap<i32, ProcessUnwinder<Arc<[u8]>>>,
     cache: Cache,
+    cut: u64,
 }
 
 /// The unwind tables of a file.
@@ -57,6 +59,11 @@ impl Unwinder {
     /// The maps of a process have changed.
     pub(crate) fn forget(&mut self, pid: i32) {
         self.processes.remove(&pid);
+    }
+
+    /// Walks that needed more of the stack than a short copy has, and that a longer copy may have.
+    pub(crate) fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// The addresses of a stack, innermost first; callers' are return addresses.
@@ -78,8 +85,11 @@ impl Unwinder {
             self.processes.insert(pid, unwinder);
         }
         let unwinder = &self.processes[&pid];
+        let is_short = dump.stack.len() == SHORT_DUMP_BYTES as usize;
+        let mut is_cut = false;
         let mut read = |address: u64| -> Result<u64, ()> {
             let at = usize::try_from(address.checked_sub(dump.sp).ok_or(())?).map_err(|_| ())?;
+            is_cut |= is_short && (SHORT_DUMP_BYTES as usize - 7..DUMP_BYTES as usize).contains(&at);
             let word = dump.stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
             Ok(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
         };
@@ -95,6 +105,7 @@ impl Unwinder {
                 break;
             }
         }
+        self.cut += u64::from(is_cut);
         found
     }
 

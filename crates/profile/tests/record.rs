@@ -94,6 +94,20 @@ fn callers_are_found_without_frame_pointers() {
     assert!(whole.contains("main;") || whole.contains("_start"), "{whole}");
 }
 
+/// The kernel copies more of each stack, once stacks did not fit into the first copies.
+#[test]
+fn deep_stack_keeps_its_callers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    let Some(_) = recorded(&options(command(&["deep", "1", "1"]), &path)) else { return };
+    let profile = read(&path);
+    let callers = report::callers_of(&profile, "planted_deep", None);
+    let (owner, weight) = callers.owners[0];
+    let owner = profile.function(owner.expect("the stack has a frame of the program"));
+    assert!(owner.name.contains("handle_request"), "{owner:?}\n{}", text(&profile));
+    assert!(weight as f64 > 0.5 * callers.weight as f64, "{:?}", callers.owners);
+}
+
 fn text(profile: &StackProfile) -> String {
     let outermost = Vec::new();
     report::text(

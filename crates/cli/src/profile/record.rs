@@ -14,7 +14,7 @@ use vermeil_profile::{HardwareSet, RecordOptions, Recorded, Stacks, Subject, Tri
 /// How stacks are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Walk {
-    /// With the unwind tables of files, from a copy of 16 KiB of the stack
+    /// With the unwind tables of files, from a copy of at most 16 KiB of the stack
     Tables,
     /// Along frame pointers; cheaper, but code without frame pointers loses its callers
     Frames,
