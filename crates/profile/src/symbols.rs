@@ -5,11 +5,14 @@
 //! would be wrong. Leaves out grouping (`profile`). Tested below on this test program.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use object::{Object, ObjectSection};
 
 use crate::debug_file::{DebugFile, build_id};
 use crate::format::{Frame, KERNEL, MissingCounter, Module, Symbol};
@@ -157,10 +160,36 @@ fn fill<'a>(found: &mut [Option<Sym<'a>>], more: Vec<Option<Sym<'a>>>) {
 
 /// Symbols by debug information where there is any, and by the table of symbols alone.
 fn of_elf<'a>(symbolizer: &'a Symbolizer, path: &Path, places: Input<&[u64]>) -> [Vec<Option<Sym<'a>>>; 2] {
+    let sections = sections(path);
     [true, false].map(|debug_syms| {
         let elf = Elf { debug_syms, ..Elf::new(path) };
-        symbolize(symbolizer, &Source::Elf(elf), places)
+        let mut found = symbolize(symbolizer, &Source::Elf(elf), places);
+        found.iter_mut().for_each(|found| *found = found.take().filter(|found| is_code_of(found, &sections)));
+        found
     })
+}
+
+/// The addresses of a file's sections; none if the file cannot be read.
+fn sections(path: &Path) -> Vec<Range<u64>> {
+    let read = || {
+        let cache = object::ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let ranges = file.sections().map(|section| section.address()..section.address() + section.size());
+        // Sections that are not in memory have no address.
+        Some(ranges.filter(|range| range.start > 0).collect())
+    };
+    read().unwrap_or_default()
+}
+
+/// Whether a place belongs to its symbol. A symbol without a size reaches to the next symbol, but
+/// not into another section: behind `_init` stand the stubs of calls into other libraries.
+fn is_code_of(found: &Sym<'_>, sections: &[Range<u64>]) -> bool {
+    let is_sized = found.size.is_some_and(|size| size > 0);
+    is_sized || is_one_section(found.addr, found.addr + found.offset as u64, sections)
+}
+
+fn is_one_section(symbol: u64, place: u64, sections: &[Range<u64>]) -> bool {
+    !sections.iter().any(|range| range.contains(&symbol) && !range.contains(&place))
 }
 
 /// The symbol of each place; none at all if the source cannot be read.
@@ -213,6 +242,28 @@ mod tests {
         }
         let rebuilt = Module { build_id: vec![1; 20], ..module };
         assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());
+    }
+
+    /// Regression: the stubs of calls into other libraries had the name `_init` or `_fini`.
+    #[test]
+    fn stub_of_a_call_has_no_name() {
+        let path = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+        let cache = object::ReadCache::new(File::open(&path).unwrap());
+        let file = object::File::parse(&cache).unwrap();
+        let Some((offset, _)) = file.section_by_name(".plt").and_then(|stubs| stubs.file_range()) else {
+            return eprintln!("skipped: this program has no stubs");
+        };
+        let module = Module { build_id: build_id(&path).unwrap_or_default(), path };
+        let stub = Frame { module: 0, offset };
+        assert_eq!(resolve(&[module], [stub].into_iter(), &KernelNames::Here), []);
+    }
+
+    #[test]
+    fn symbol_without_size_ends_with_its_section() {
+        let sections = [0x1000..0x1017, 0x1020..0x2000];
+        assert!(is_one_section(0x1000, 0x1010, &sections));
+        assert!(!is_one_section(0x1000, 0x1020, &sections));
+        assert!(is_one_section(0x1000, 0x1020, &[]), "of an unreadable file");
     }
 
     #[test]
