@@ -70,7 +70,7 @@ pub fn detailed_page(
         persistence: head.persistence,
         content: head.content,
         now,
-        lines: &[SERVER, &local.heads.load_line, head.strict.lines(), lines].concat(),
+        lines: &[SERVER, &local.heads.load_line, head.strict.lines(), lines],
     };
     let start = out.len();
     let body_bytes = page.write(out);

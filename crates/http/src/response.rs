@@ -66,6 +66,12 @@ impl<'a> HeadWriter<'a> {
         self.raw(&[lines])
     }
 
+    /// Appends groups of ready-made field lines.
+    #[inline]
+    fn groups(self, groups: &[&[u8]]) -> Self {
+        groups.iter().fold(self, |head, lines| head.lines(lines))
+    }
+
     /// Appends `Content-Length`, in bytes.
     #[inline]
     pub fn content_length(self, length: u64) -> Self {

@@ -20,6 +20,14 @@ macro_rules! statuses {
                 }
             }
 
+            /// The code and the phrase.
+            pub(crate) const fn title(self) -> &'static [u8] {
+                match self {
+                    $(Self::$name => concat!($code, " ", $reason).as_bytes(),)*
+                }
+            }
+
+            /// The status line, with its line end.
             pub(crate) const fn line(self) -> &'static [u8] {
                 match self {
                     $(Self::$name => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n").as_bytes(),)*

@@ -53,11 +53,17 @@ fn by_folder(
             Err(_) => return Answer::Slow(Deferred::Resolve(job)),
         },
     };
-    if let EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } | EntryOutcome::NotFound(_) =
-        handle.outcome()
-    {
-        let site = hosts.site().clone();
-        return found(local, host, &site, request, &handle, head, out);
+    match handle.outcome() {
+        EntryOutcome::Listing { .. } | EntryOutcome::Program { .. } => {
+            let site = hosts.site().clone();
+            return found(local, host, &site, request, &handle, head, out);
+        }
+        EntryOutcome::NotFound(_) => {
+            if let Some(answer) = tried(local, host, request, handle.outcome(), *head) {
+                return answer;
+            }
+        }
+        _ => {}
     }
     resolved(local, request, &handle, *head, out)
 }

@@ -29,44 +29,44 @@ pub struct ErrorPage<'a> {
     pub content: PageContent,
     /// The present.
     pub now: &'a HttpDate,
-    /// More field lines (`Allow`, `Retry-After`), each with its line end.
-    pub lines: &'a [u8],
+    /// More field lines (`Allow`, `Retry-After`) in groups, each line with its line end.
+    pub lines: &'a [&'a [u8]],
 }
 
 impl ErrorPage<'_> {
-    /// Appends the response; returns the bytes of content sent.
+    /// Appends the response; returns the bytes of content sent. Without a detail, the page is
+    /// written into `out` directly, because an answer to a missing path should allocate nothing.
     pub fn write(&self, out: &mut Vec<u8>) -> u64 {
-        let page = self.html();
+        let title = self.status.title();
+        let mut detail = Vec::new();
+        if !self.detail.is_empty() {
+            detail.extend_from_slice(b"<p>");
+            html_escape(self.detail.as_bytes(), &mut detail);
+            detail.extend_from_slice(b".</p>\n");
+        }
+        let page: [&[u8]; 6] = [
+            b"<!doctype html>\n<meta charset=\"utf-8\">\n<title>",
+            title,
+            b"</title>\n<h1>",
+            title,
+            b"</h1>\n",
+            &detail,
+        ];
+        let bytes = page.iter().map(|part| part.len() as u64).sum();
         HeadWriter::new(out, self.status)
             .date(self.now)
             .field("Content-Type", b"text/html; charset=utf-8")
-            .content_length(page.len() as u64)
-            .lines(self.lines)
+            .content_length(bytes)
+            .groups(self.lines)
             .connection(self.version, self.persistence)
             .finish();
         match self.content {
             PageContent::Omitted => 0,
             PageContent::Sent => {
-                out.extend_from_slice(&page);
-                page.len() as u64
+                page.iter().for_each(|part| out.extend_from_slice(part));
+                bytes
             }
         }
-    }
-
-    fn html(&self) -> Vec<u8> {
-        let title = format!("{} {}", self.status.code(), self.status.reason());
-        let mut page = Vec::with_capacity(256);
-        page.extend_from_slice(b"<!doctype html>\n<meta charset=\"utf-8\">\n<title>");
-        page.extend_from_slice(title.as_bytes());
-        page.extend_from_slice(b"</title>\n<h1>");
-        page.extend_from_slice(title.as_bytes());
-        page.extend_from_slice(b"</h1>\n");
-        if !self.detail.is_empty() {
-            page.extend_from_slice(b"<p>");
-            html_escape(self.detail.as_bytes(), &mut page);
-            page.extend_from_slice(b".</p>\n");
-        }
-        page
     }
 }
 

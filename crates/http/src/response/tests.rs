@@ -89,7 +89,7 @@ fn an_error_page_and_its_head_alone() {
         persistence: Persistence::Close,
         content: PageContent::Sent,
         now: &now,
-        lines: b"Allow: GET, HEAD\r\n",
+        lines: &[b"Allow: GET, HEAD\r\n", b""],
     };
     let mut sent = 0;
     let full = written(|out| sent = page.write(out));

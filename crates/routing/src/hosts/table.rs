@@ -161,8 +161,10 @@ impl Rules {
     }
 
     /// Whether there are [candidates](Self::candidates) for `request`.
-    #[cold]
     pub fn has_candidates(&self, request: &Request<'_>, asked: Asked<'_>) -> bool {
+        if self.tries.is_empty() && self.routes.is_empty() {
+            return false;
+        }
         let mut decoded = Vec::new();
         let path = path::decode_for_program(request.target.path, &mut decoded);
         path.is_ok_and(|path| !self.candidates(path.bytes, asked).is_empty())
