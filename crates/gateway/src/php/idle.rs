@@ -62,12 +62,14 @@ impl IdleConnections {
         of_pool.kept.push_back(KeptConnection { connection, since_ms: now_ms() });
     }
 
-    /// Takes the connection that was used last, of those whose application waits for a request if
-    /// there is such a connection.
+    /// Takes the connection that was used last, of those whose application waits for a request. If
+    /// no application waits, closes the connection that was used last, because the new connection
+    /// takes its place.
     pub(super) fn take_newest(&mut self, php: &Php) -> Option<PhpConnection> {
         let kept = &mut self.pools.get_mut(&php.number)?.kept;
         let waiting = kept.iter().rposition(|kept| kept.connection.is_read());
-        kept.remove(waiting.unwrap_or(kept.len().checked_sub(1)?)).map(|kept| kept.connection)
+        let taken = kept.remove(waiting.unwrap_or(kept.len().checked_sub(1)?))?;
+        waiting.map(|_| taken.connection)
     }
 
     /// Takes the connection that has been idle for the longest time.

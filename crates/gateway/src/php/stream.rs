@@ -90,14 +90,18 @@ impl PhpConnection {
         !self.is_unix || unread().is_none_or(|bytes| bytes == 0)
     }
 
-    /// Whether the connection is reusable: the last answer ended cleanly, the application waits for
-    /// a request, and neither bytes nor an end of stream have come since.
+    /// Whether a connection of [`take_newest`] is reusable: the last answer ended cleanly, the
+    /// application waits for a request, and neither bytes nor an end of stream have come since.
+    ///
+    /// [`take_newest`]: super::idle::IdleConnections::take_newest
     pub(super) async fn is_alive(&mut self) -> bool {
         let Self { stream, buffer, response, .. } = self;
+        // A socket on another core could not be asked before.
+        let was_asked = stream.is_here();
         // A poll would also be pending on another core, and with a spent budget.
         let is_here = stream.move_here().await.is_ok();
         let is_quiet = response.is_over() && buffer.is_empty() && matches!(stream.try_recv(buffer), Ok(None));
-        is_here && is_quiet && self.is_read()
+        is_here && is_quiet && (was_asked || self.is_read())
     }
 
     /// Whether the connection may be kept: the last request was sent whole, and the answer ended
