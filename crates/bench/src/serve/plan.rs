@@ -185,7 +185,7 @@ pub enum ServeMetric {
     P50Us,
     /// 99th percentile of latency.
     P99Us,
-    /// Cpu time relative to the better floor in the same round.
+    /// Cpu time relative to the floor with the lower median, in the same round.
     RatioFloor,
     /// Cpu time relative to nginx in the same round.
     RatioNginx,

@@ -14,7 +14,7 @@ use crate::serve::plan::{PacketWay, ServeMetric, ServeProgram, ServedBy};
 use crate::serve::run::{ServeBench, ServeCells, ServeSample};
 use crate::serve::tune::ways_of;
 use crate::serve::{CONNECTIONS, ServeOutputs};
-use crate::stats::{Summary, best_per_round};
+use crate::stats::{Summary, lowest};
 use crate::svg::{Chart, Panel, number};
 use crate::table::CellTable;
 use crate::{BenchError, BenchResult, markdown};
@@ -23,7 +23,7 @@ const HOW_TO_READ: &str = "\
 **How to read it.** *CPU* is the run time of the server's whole process group, user and system, per response that the \
 load received. So *CPU* is the cost of a request, at any rate of requests. *Floor* is a server that answers every \
 receive with one canned send of as many bytes. The floor spends its time in the kernel's TCP, so *× floor* shows how \
-much of a server's cost is its own. *× nginx* is the cost relative to nginx's. Both ratios are computed within a round \
+much of a server's cost is its own. Of the two floors, *× floor* compares with the floor that has the lower median. *× nginx* is the cost relative to nginx's. Both ratios are computed within a round \
 and then summarized. *Rounds* are interleaved and their order rotates. Every number is the median; *low – high* are \
 the extremes. Each run starts a fresh server on one core. The bench checks the server before the run (status and size \
 of an answer) and after the run (no errors, the right number of bytes). *Both* adds the cost of the load. Over \
@@ -222,14 +222,14 @@ fn summarize(
     let cpu = series(|sample| sample.cpu_us);
     let floors: Vec<Vec<f64>> =
         ServedBy::ALL.into_iter().filter(|server| server.is_floor()).filter_map(cpu_of).collect();
-    let floors: Vec<&[f64]> = floors.iter().map(Vec::as_slice).collect();
+    let floor = lowest(floors.iter().map(Vec::as_slice));
     let metric = |metric| match metric {
         ServeMetric::CpuUs => Summary::of(&cpu),
         ServeMetric::BothUs => Summary::of(&series(both)),
         ServeMetric::PerS => Summary::of(&series(|sample| sample.per_s)),
         ServeMetric::P50Us => Summary::of(&series(|sample| sample.p50_us)),
         ServeMetric::P99Us => Summary::of(&series(|sample| sample.p99_us)),
-        ServeMetric::RatioFloor => best_per_round(&floors).and_then(|floor| Summary::of_ratios(&cpu, &floor)),
+        ServeMetric::RatioFloor => floor.and_then(|floor| Summary::of_ratios(&cpu, floor)),
         ServeMetric::RatioNginx => cpu_of(ServedBy::Nginx).and_then(|nginx| Summary::of_ratios(&cpu, &nginx)),
         ServeMetric::BothRatioNginx => {
             of(ServedBy::Nginx, both).and_then(|nginx| Summary::of_ratios(&series(both), &nginx))
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_to_the_better_floor_and_to_nginx_of_the_same_round() {
+    fn ratios_are_to_lower_floor_and_to_nginx_of_same_round() {
         let vermeil = ServedBy::Vermeil(VermeilIo::Uring);
         let cells = cells(&[
             (vermeil, [6.0, 12.0]),
@@ -329,7 +329,7 @@ mod tests {
             (ServedBy::Floor(VermeilIo::Uring), [5.0, 8.0]),
         ]);
         assert_eq!(median(&cells, vermeil, ServeMetric::RatioNginx), Some(0.5));
-        assert_eq!(median(&cells, vermeil, ServeMetric::RatioFloor), Some(1.5));
+        assert_eq!(median(&cells, vermeil, ServeMetric::RatioFloor), Some(1.35));
         assert_eq!(median(&cells, vermeil, ServeMetric::CpuUs), Some(9.0));
     }
 
