@@ -25,7 +25,8 @@ file in memory is checked once a second, which counts as a look-up, so more than
 
 In the third table the contents of the files are not in memory, and the disk answers each read after 10 ms. nginx reads on \
 threads (`aio threads`). *Hot* is the time to the answer for a file in memory, at 2,000 requests a second, alone and beside \
-16 clients of cold files; its clients run before all others of their cpu. *Cold files/s* is the number of cold files for 64 \
+16 clients of cold files that pause for up to 10 ms before each request; the clients of the hot file run before all others of their cpu. Both are measured by turns of 0.6 s, \
+without the turns in which the clients themselves were late by more than 2 ms, and *× alone* is the median of the ratios of the turns. *Cold files/s* is the number of cold files for 64 \
 clients. The disk is a loop device over a file system of the bench, and its metadata is in memory.
 
 **What it does not show.** Folders that are not in memory.";
@@ -83,6 +84,7 @@ fn disk_table(points: &Points) -> CellTable {
         "hot p99 µs",
         "beside",
         "× alone",
+        "low – high",
         "cold files/s",
         "low – high",
         "× nginx",
@@ -91,22 +93,16 @@ fn disk_table(points: &Points) -> CellTable {
     for (program, variant) in points.cells() {
         debug_assert_eq!(program, slow::NAME);
         let median = |metric| points.median(program, variant, metric);
-        let times = |beside, alone| {
-            let of = |metric| points.summary(program, variant, metric).map(|summary| summary.median);
-            of(beside)
-                .zip(of(alone))
-                .map(|(beside, alone)| format!("{:.2}", beside / alone))
-                .unwrap_or_default()
-        };
         let of_nginx = points.ratio(program, (variant, TailServer::Nginx.name()), "cold_per_s");
         table.push([
             variant.into(),
             median("alone_p50_us"),
             median("beside_p50_us"),
-            times("beside_p50_us", "alone_p50_us"),
+            median("p50_growth"),
             median("alone_p99_us"),
             median("beside_p99_us"),
-            times("beside_p99_us", "alone_p99_us"),
+            median("p99_growth"),
+            points.spread(program, variant, "p99_growth"),
             median("cold_per_s"),
             points.spread(program, variant, "cold_per_s"),
             of_nginx.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default(),

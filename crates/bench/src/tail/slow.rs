@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -36,11 +36,27 @@ pub(super) const DELAY: Duration = Duration::from_millis(10);
 /// Requests a second for the file in memory: a small part of a cpu.
 pub(super) const HOT_PER_S: u32 = 2_000;
 const HOT_CONNECTIONS: usize = 16;
-/// Clients of cold files beside the hot file, which ask at most for 1,600 files a second, so that
-/// the server has much cpu time left.
+/// The time before a turn's hot requests count, in which their clients connect.
+const HOT_WARM_UP: Duration = Duration::from_millis(100);
+/// Clients of cold files beside the hot file, which ask for some 1,000 files a second, so that the
+/// server has much cpu time left.
 pub(super) const BESIDE_CONNECTIONS: usize = 16;
+/// The longest pause of a client beside the hot file before a request, in milliseconds. The pauses
+/// are random. Without pauses all clients ask at once whenever the disk answers, and such a burst
+/// delays a hot request by the work of 16 requests, wherever the files are.
+const PAUSE_MS_MAX: u32 = 10;
 /// Clients of cold files alone: twice as many as nginx has threads.
 pub(super) const ALONE_CONNECTIONS: usize = 64;
+/// The time of one turn, with enough requests for a 99th percentile. The times of answers alone and
+/// beside cold files are measured in many short turns, because other work on the machine changes a
+/// percentile more than cold files do.
+const TURN: Duration = Duration::from_millis(600);
+/// A turn does not count if the clients of the hot file asked this much later than they should, in
+/// nanoseconds, because their delay is in the times. A shorter delay concerns at most four
+/// of the 1,200 requests of a turn.
+const LATE_NS_MAX: u64 = 2_000_000;
+/// Cold files of a turn: more than the disk answers in the turn.
+const TURN_FILES: u32 = 2_000;
 /// The time that the clients begin before the measurement, and end after.
 const AROUND: Duration = Duration::from_millis(300);
 /// The time of the run of cold files alone, in which no server answers all files.
@@ -75,6 +91,16 @@ pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) 
 struct HotTimes {
     p50_us: Option<f64>,
     p99_us: Option<f64>,
+    /// The longest delay of the clients, in nanoseconds.
+    late_ns: u64,
+}
+
+/// A started server.
+struct RunningServer {
+    process: PeerProcess,
+    /// The folder for wrk's script.
+    state: PathBuf,
+    address: SocketAddr,
 }
 
 /// The parts that all runs share.
@@ -89,48 +115,62 @@ struct SlowFiles<'a> {
 impl SlowFiles<'_> {
     /// One start of one server.
     fn sample(&self, server: TailServer, points: &mut Points) -> BenchResult<()> {
-        self.stop.check()?;
-        let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
+        let address = BenchNetwork::Loopback.free_address()?;
         let state = self.site.state(server.name())?;
         let process = PeerProcess::start(server.name(), self.command(server, &state, address)?, &state)?;
-        process.wait_until_listening(&network, address)?;
+        process.wait_until_listening(&BenchNetwork::Loopback, address)?;
+        let running = RunningServer { process, state, address };
         // The server learns of its folders, while all files are in memory.
         self.read_all()?;
-        let duration = self.options.duration;
-        self.cold(&process, &state, address, WrkLoad { connections: BESIDE_CONNECTIONS, duration: ALONE })?;
-        let alone = self.hot(address)?;
-        self.forget()?;
-        let load = WrkLoad { connections: BESIDE_CONNECTIONS, duration: duration + 2 * AROUND };
-        let beside = thread::scope(|scope| {
-            let clients = scope.spawn(|| self.cold(&process, &state, address, load));
-            thread::sleep(AROUND);
-            let beside = self.hot(address);
-            clients.join().expect("the load does not panic")?;
-            beside
-        })?;
-        self.forget()?;
-        let load = WrkLoad { connections: ALONE_CONNECTIONS, duration: ALONE.min(duration) };
-        let cold = self.cold(&process, &state, address, load)?;
-        if self.options.size == BenchSize::Full && cold.requests > self.site.pages() as u64 {
-            return Err(process.failure("answered each file, so the last were in memory"));
-        }
+        self.cold(&running, WrkLoad { connections: BESIDE_CONNECTIONS, duration: ALONE }, 0)?;
         let mut push = |metric, unit, value| {
             points
                 .push(PointKey { program: NAME.into(), variant: server.name().into(), metric, unit }, value);
         };
-        let hot = [("alone_p50_us", "alone_p99_us", alone), ("beside_p50_us", "beside_p99_us", beside)];
-        for (metric_p50, metric_p99, times) in hot {
+        let turn = TURN.min(self.options.duration);
+        for number in 0..self.options.duration.div_duration_f64(turn).round() as u32 {
+            self.stop.check()?;
+            let [alone, beside] = self.turn(&running, turn, number * TURN_FILES)?;
+            eprintln!("{NAME:<28} {:<16} alone {alone:.0?}, beside {beside:.0?}", server.name());
+            if self.options.size == BenchSize::Full && alone.late_ns.max(beside.late_ns) > LATE_NS_MAX {
+                continue;
+            }
             // The smoke size has too few requests for a percentile.
-            times.p50_us.into_iter().for_each(|us| push(metric_p50, "us", us));
-            times.p99_us.into_iter().for_each(|us| push(metric_p99, "us", us));
+            if let (Some(alone), Some(beside)) = (alone.p50_us, beside.p50_us) {
+                push("alone_p50_us", "us", alone);
+                push("beside_p50_us", "us", beside);
+                push("p50_growth", "ratio", beside / alone);
+            }
+            if let (Some(alone), Some(beside)) = (alone.p99_us, beside.p99_us) {
+                push("alone_p99_us", "us", alone);
+                push("beside_p99_us", "us", beside);
+                push("p99_growth", "ratio", beside / alone);
+            }
+        }
+        self.forget()?;
+        let load = WrkLoad { connections: ALONE_CONNECTIONS, duration: ALONE.min(self.options.duration) };
+        let cold = self.cold(&running, load, 0)?;
+        if self.options.size == BenchSize::Full && cold.requests > self.site.pages() as u64 {
+            return Err(running.process.failure("answered each file, so the last were in memory"));
         }
         push("cold_per_s", "1/s", cold.per_second());
-        eprintln!(
-            "{NAME:<28} {:<16} alone {alone:.0?}, beside {beside:.0?}, cold {:.0} a second",
-            server.name(),
-            cold.per_second()
-        );
-        process.stop()
+        eprintln!("{NAME:<28} {:<16} cold {:.0} a second", server.name(), cold.per_second());
+        running.process.stop()
+    }
+
+    /// The times of requests for the hot file alone, and beside clients of cold files, which begin
+    /// with the file `first`.
+    fn turn(&self, running: &RunningServer, turn: Duration, first: u32) -> BenchResult<[HotTimes; 2]> {
+        let alone = self.hot(running.address, turn)?;
+        self.forget()?;
+        let load = WrkLoad { connections: BESIDE_CONNECTIONS, duration: turn + 2 * AROUND };
+        thread::scope(|scope| {
+            let clients = scope.spawn(|| self.cold(running, load, first));
+            thread::sleep(AROUND);
+            let beside = self.hot(running.address, turn);
+            clients.join().expect("the load does not panic")?;
+            Ok([alone, beside?])
+        })
     }
 
     fn command(&self, server: TailServer, state: &Path, address: SocketAddr) -> BenchResult<Command> {
@@ -178,33 +218,28 @@ impl SlowFiles<'_> {
 
     /// The times of requests for the first file. The clients run before all others on their cpu, so
     /// the times are the server's.
-    fn hot(&self, address: SocketAddr) -> BenchResult<HotTimes> {
+    fn hot(&self, address: SocketAddr, turn: Duration) -> BenchResult<HotTimes> {
         let load = vermeil_load(&self.options.vermeil, self.cpus.client);
         let mut command = Command::new("chrt");
         command.args(["--fifo", "1"]).arg(load.get_program()).args(load.get_args());
         command.args(["-c", &HOT_CONNECTIONS.to_string(), "--rate", &format!("constant:{HOT_PER_S}")]);
-        command.args(["-d", &format!("{}ms", self.options.duration.as_millis())]);
+        command.args(["--warm-up", &format!("{}ms", HOT_WARM_UP.as_millis())]);
+        command.args(["-d", &format!("{}ms", turn.as_millis())]);
         command.arg(format!("http://{address}{}", self.site.target(0).path));
         let record = record_of(&mut command)?;
         if record.failed > 0 || record.good == 0 {
             return Err(BenchError::form("vermeil load", format!("{} requests failed", record.failed)));
         }
         let us = |percent| record.response.percentile(percent).map(|time| time.as_secs_f64() * 1e6);
-        Ok(HotTimes { p50_us: us(50.0), p99_us: us(99.0) })
+        Ok(HotTimes { p50_us: us(50.0), p99_us: us(99.0), late_ns: record.injector.late.max_ns })
     }
 
-    /// Asks for each file once, as far as the time suffices.
-    fn cold(
-        &self,
-        process: &PeerProcess,
-        state: &Path,
-        address: SocketAddr,
-        load: WrkLoad,
-    ) -> BenchResult<WrkOutcome> {
-        let (pages, network) = (self.site.pages(), BenchNetwork::Loopback);
-        let script = format!(
+    /// Asks for each file once, from the file `first` on, as far as the time suffices.
+    fn cold(&self, running: &RunningServer, load: WrkLoad, first: u32) -> BenchResult<WrkOutcome> {
+        let pages = self.site.pages();
+        let mut script = format!(
             r#"
-local place = 0
+local place = {first}
 request = function()
   place = place + 1
   local number = place * 7919 % {pages}
@@ -212,10 +247,14 @@ request = function()
 end
 "#
         );
-        let wrk = Wrk::with_requests(state, self.cpus.client, &script)?;
-        let outcome = wrk.run(&network, address, &ProbeTarget::to("/"), load, self.stop)?;
+        if load.connections == BESIDE_CONNECTIONS {
+            script += &format!("delay = function() return math.random(0, {PAUSE_MS_MAX}) end\n");
+        }
+        let wrk = Wrk::with_requests(&running.state, self.cpus.client, &script)?;
+        let target = ProbeTarget::to("/");
+        let outcome = wrk.run(&BenchNetwork::Loopback, running.address, &target, load, self.stop)?;
         match outcome.problem(200) {
-            Some(problem) => Err(process.failure(&format!("asked for cold files: {problem}"))),
+            Some(problem) => Err(running.process.failure(&format!("asked for cold files: {problem}"))),
             None => Ok(outcome),
         }
     }
