@@ -39,8 +39,8 @@ impl Summary {
     }
 }
 
-/// The series with the lowest median; `None` if there is no series with numbers. The lowest value of
-/// each round would be too low, because each round has noise of its own.
+/// The series with the lowest median; `None` if there is no series with numbers. The lowest value
+/// of each round would be too low, because each round has noise of its own.
 pub fn lowest<'s>(series: impl IntoIterator<Item = &'s [f64]>) -> Option<&'s [f64]> {
     let medians = series.into_iter().filter_map(|one| Some((Summary::of(one)?.median, one)));
     medians.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, series)| series)

@@ -96,7 +96,7 @@ struct HotTimes {
 }
 
 /// A started server.
-struct RunningServer {
+struct StartedSubject {
     process: PeerProcess,
     /// The folder for wrk's script.
     state: PathBuf,
@@ -119,7 +119,7 @@ impl SlowFiles<'_> {
         let state = self.site.state(server.name())?;
         let process = PeerProcess::start(server.name(), self.command(server, &state, address)?, &state)?;
         process.wait_until_listening(&BenchNetwork::Loopback, address)?;
-        let running = RunningServer { process, state, address };
+        let running = StartedSubject { process, state, address };
         // The server learns of its folders, while all files are in memory.
         self.read_all()?;
         self.cold(&running, WrkLoad { connections: BESIDE_CONNECTIONS, duration: ALONE }, 0)?;
@@ -160,7 +160,7 @@ impl SlowFiles<'_> {
 
     /// The times of requests for the hot file alone, and beside clients of cold files, which begin
     /// with the file `first`.
-    fn turn(&self, running: &RunningServer, turn: Duration, first: u32) -> BenchResult<[HotTimes; 2]> {
+    fn turn(&self, running: &StartedSubject, turn: Duration, first: u32) -> BenchResult<[HotTimes; 2]> {
         let alone = self.hot(running.address, turn)?;
         self.forget()?;
         let load = WrkLoad { connections: BESIDE_CONNECTIONS, duration: turn + 2 * AROUND };
@@ -235,7 +235,7 @@ impl SlowFiles<'_> {
     }
 
     /// Asks for each file once, from the file `first` on, as far as the time suffices.
-    fn cold(&self, running: &RunningServer, load: WrkLoad, first: u32) -> BenchResult<WrkOutcome> {
+    fn cold(&self, running: &StartedSubject, load: WrkLoad, first: u32) -> BenchResult<WrkOutcome> {
         let pages = self.site.pages();
         let mut script = format!(
             r#"
