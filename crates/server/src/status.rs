@@ -12,7 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use vermeil::Handle;
+use vermeil::{Handle, HandlerSnapshot, ObservedTimes};
 use vermeil_accept::{admission_control::DoorStatus, busy_poll::PollingStatus};
 use vermeil_address::ListenAddr;
 use vermeil_config::ServeOptions;
@@ -27,9 +27,9 @@ use vermeil_ops::status::{
     imbalance,
     process::{self, ThreadTime},
     records::{
-        AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
-        HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus, RunningStatus,
-        ServerStatus, StatusCount, TlsStatus,
+        AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HandlerStatus,
+        HostAnswers, HostsStatus, InstanceStatus, LogStatus, NoticeStatus, PhpPoolStatus, PhpStatus,
+        RunningStatus, ServerStatus, StatusCount, TlsStatus,
     },
 };
 use vermeil_routing::hosts::{HostPhp, Hosts};
@@ -56,6 +56,9 @@ const POOL_NAMES_MAX: usize = 8;
 /// Requests in PHP children that a status shows, the longest first. The first lines name the slow
 /// scripts of a pool, and no pool makes a status long.
 const RUNNING_SHOWN_MAX: usize = 32;
+
+/// The beginning of the names of tasks.
+const TASK: &str = "task";
 
 /// The sources of a status.
 pub(crate) struct Sources<'s> {
@@ -135,7 +138,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let per_s = |count: u64| count as f64 / lasted.as_secs_f64();
     let rates = (per_s(requests), per_s(body_bytes));
     let answering = programs.map(ProgramsShared::program_config);
-    let totals = server.totals();
+    let (totals, runtime) = (server.totals(), handle.snapshot());
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
     let nodes = options.instances.iter().flat_map(|instance| &instance.nodes).map(|node| node.0);
     InstanceStatus {
@@ -144,7 +147,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         uptime_s: sources.life.since.elapsed().as_secs_f64(),
         nodes: nodes.collect(),
         restarts: 0,
-        io: handle.snapshot().cores.first().map(|core| core.io.clone()).unwrap_or_default(),
+        io: runtime.cores.first().map(|core| core.io.clone()).unwrap_or_default(),
         connections: cores.iter().map(|core| core.connections).sum(),
         cores,
         requests: totals.requests,
@@ -165,6 +168,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),
         compression: compression(&server.compressor().snapshot()),
+        handlers: handlers(&runtime.handlers),
         php: answering.as_ref().and_then(|answering| Some(php_status(answering.php.as_ref()?))),
         php_pools: answering.as_ref().map_or(0, |answering| answering.pools.len() as u64),
         php_pools_used: answering
@@ -241,6 +245,31 @@ fn compression(compression: &CompressionSnapshot) -> Option<CompressionStatus> {
         cache_files: compression.cache_files,
         content_bytes: compression.content_bytes,
     })
+}
+
+/// The handlers with a name of their own that have run. The tasks of the server are left out,
+/// because their names say nothing to an operator.
+fn handlers(handlers: &[HandlerSnapshot]) -> Vec<HandlerStatus> {
+    let is_shown = |handler: &HandlerStatus| handler.runs > 0 && !handler.handler.starts_with(TASK);
+    handlers.iter().map(handler_status).filter(is_shown).collect()
+}
+
+fn handler_status(handler: &HandlerSnapshot) -> HandlerStatus {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let ObservedTimes { queue_delay, warm_run, cold_run } = &handler.times;
+    HandlerStatus {
+        handler: handler.name.clone(),
+        runs: handler.runs,
+        steals: handler.steals,
+        wait_s_p50: seconds(queue_delay.quantile_ns(0.5)),
+        wait_s_p99: seconds(queue_delay.quantile_ns(0.99)),
+        warm_runs: warm_run.count(),
+        warm_s_mean: seconds(warm_run.mean_ns()),
+        warm_s_p99: seconds(warm_run.quantile_ns(0.99)),
+        cold_runs: cold_run.count(),
+        cold_s_mean: seconds(cold_run.mean_ns()),
+        cold_s_p99: seconds(cold_run.quantile_ns(0.99)),
+    }
 }
 
 fn tls_status(tls: &TlsSnapshot) -> TlsStatus {

@@ -487,6 +487,16 @@ fn status_counts_handshakes(io: Io) {
     let expected =
         "https: 1 full and 0 resumed handshakes, 0 failed, 0 refused, 0 waiting; 1 requests without TLS";
     assert!(text.contains(expected), "{text}");
+    assert!(text.contains("work \"TLS handshake\": 1 runs, "), "{text}");
+    let metrics = status_with(&site, &["--metrics"]);
+    for series in [
+        "vermeil_tls_handshakes_total{process=\"0\",end=\"full\"} 1",
+        "vermeil_tls_handshakes_total{process=\"0\",end=\"plain\"} 1",
+        "vermeil_tls_handshakes_waiting{process=\"0\"} 0",
+        "vermeil_handler_runs_total{process=\"0\",handler=\"TLS handshake\"} 1",
+    ] {
+        assert!(metrics.lines().any(|line| line == series), "{series}: {metrics}");
+    }
     server.stops_clean();
 }
 
@@ -658,9 +668,13 @@ fn failed_handshakes_leave_no_descriptor(io: Io) {
 }
 
 fn status_of(site: &TestSite) -> String {
+    status_with(site, &[])
+}
+
+fn status_with(site: &TestSite, args: &[&str]) -> String {
     let control = site.outside("control");
-    let status =
-        vermeil(&["status", "--control", control.to_str().expect("text")]).output().expect("it runs");
+    let mut command = vermeil(&["status", "--control", control.to_str().expect("text")]);
+    let status = command.args(args).output().expect("it runs");
     String::from_utf8_lossy(&status.stdout).into_owned()
 }
 

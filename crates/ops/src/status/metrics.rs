@@ -7,8 +7,8 @@
 //! configuration. Tested through the binary (`crates/e2e/tests/e2e/metrics.rs`).
 
 use super::records::{
-    AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers, InstanceStatus,
-    PhpPoolStatus, PhpStatus, ServerStatus,
+    AnswersStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HandlerStatus, HostAnswers,
+    InstanceStatus, PhpPoolStatus, PhpStatus, ServerStatus, TlsStatus,
 };
 use prometheus_client::{
     collector::Collector,
@@ -30,6 +30,9 @@ type Labels = Vec<(&'static str, String)>;
 
 /// Durations in classes, and their sum in seconds.
 type Durations<'s> = (&'s [DurationCount], f64);
+
+/// A count of a status.
+type TlsCount = fn(&TlsStatus) -> u64;
 
 /// A label set with a value.
 type SeriesValue<N> = (Labels, N);
@@ -60,7 +63,9 @@ impl Collector for StatusMetrics {
         caches(families, &status.instances)?;
         php(families, &status.instances)?;
         cgi(families, &status.instances)?;
+        tls(families, &status.instances)?;
         compression(families, &status.instances)?;
+        handlers(families, &status.instances)?;
         logs(families, &status.instances)
     }
 }
@@ -255,6 +260,37 @@ fn compression(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) ->
     families.gauge("compression_cache", help, Some(Unit::Bytes), each(instances, |of| of.cache_bytes))?;
     let help = "Compressed contents of files, with evicted contents that clients still receive";
     families.gauge("compression_content", help, Some(Unit::Bytes), each(instances, |of| of.content_bytes))
+}
+
+fn tls(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&TlsStatus) -> u64| {
+        instances.iter().filter_map(move |one| Some((process(one), of(one.tls.as_ref()?))))
+    };
+    let ends: [(&str, TlsCount); 5] = [
+        ("full", |tls| tls.handshakes_full),
+        ("resumed", |tls| tls.handshakes_resumed),
+        ("failed", |tls| tls.handshakes_failed),
+        ("refused", |tls| tls.handshakes_refused),
+        ("plain", |tls| tls.plain_requests),
+    ];
+    let handshakes = ends.into_iter().flat_map(|(end, of)| {
+        each(of).map(move |(labels, count)| ([labels, vec![("end", end.to_owned())]].concat(), count))
+    });
+    families.counter("tls_handshakes", "Handshakes of TLS, by their end", None, handshakes)?;
+    let help = "Handshakes that wait for a core";
+    families.gauge("tls_handshakes_waiting", help, None, each(|tls| tls.handshakes_waiting))
+}
+
+fn handlers(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {
+    let each = |of: fn(&HandlerStatus) -> u64| {
+        instances.iter().flat_map(move |one| {
+            let label = |handler: &HandlerStatus| vec![("handler", handler.handler.clone())];
+            one.handlers.iter().map(move |handler| ([process(one), label(handler)].concat(), of(handler)))
+        })
+    };
+    families.counter("handler_runs", "Events that ran, by handler", None, each(|handler| handler.runs))?;
+    let help = "Times that an idle core took a waiting event from another core";
+    families.counter("handler_steals", help, None, each(|handler| handler.steals))
 }
 
 fn logs(families: &mut Families<'_, '_>, instances: &[InstanceStatus]) -> fmt::Result {

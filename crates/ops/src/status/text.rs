@@ -1,9 +1,9 @@
 //! A status for people: some lines, the cores as a table.
 
 use super::records::{
-    AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HostAnswers,
-    HostsStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, RunningStatus, ServerStatus,
-    TlsStatus,
+    AnswersStatus, CacheStatus, CgiStatus, CompressionStatus, CoreStatus, DurationCount, HandlerStatus,
+    HostAnswers, HostsStatus, InstanceStatus, MemoryStatus, PhpPoolStatus, PhpStatus, RunningStatus,
+    ServerStatus, TlsStatus,
 };
 use std::{
     fmt::{self, Display},
@@ -102,6 +102,7 @@ impl Display for InstanceStatus {
         if let Some(compression) = &self.compression {
             compression.fmt(f)?;
         }
+        self.handlers.iter().try_for_each(|handler| handler.fmt(f))?;
         for notice in &self.notices {
             writeln!(f, "notice: {}, {}", notice.kind, times(notice.count))?;
         }
@@ -129,6 +130,25 @@ impl Display for CompressionStatus {
             Bytes(self.content_bytes),
             self.refused
         )
+    }
+}
+
+impl Display for HandlerStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { handler, runs, steals, warm_runs, cold_runs, .. } = self;
+        write!(f, "work \"{handler}\": {runs} runs, {steals} taken by idle cores")?;
+        if warm_runs + cold_runs > 0 {
+            write!(f, "; waited 50 % within {}, 99 % within {}", ms(self.wait_s_p50), ms(self.wait_s_p99))?;
+        }
+        for (place, runs, mean, most) in [
+            ("on its core", warm_runs, self.warm_s_mean, self.warm_s_p99),
+            ("after a move", cold_runs, self.cold_s_mean, self.cold_s_p99),
+        ] {
+            if *runs > 0 {
+                write!(f, "; {place} {} on average, 99 % within {}", ms(mean), ms(most))?;
+            }
+        }
+        writeln!(f)
     }
 }
 
