@@ -40,6 +40,8 @@ end
 
 /// How often the bench looks whether wrk has ended by itself.
 const LOOK: Duration = Duration::from_millis(20);
+/// The least duration of a second run, after a first one without any response.
+const AGAIN_DURATION: Duration = Duration::from_secs(2);
 
 /// How much load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,11 @@ impl WrkOutcome {
     /// than wrk's time-out (2 s), counted at each check.
     pub fn failures(&self) -> u64 {
         self.status + self.socket_errors()
+    }
+
+    /// Whether wrk saw neither a response nor an error.
+    fn is_empty(&self) -> bool {
+        self.requests == 0 && self.socket_errors() == 0
     }
 
     fn socket_errors(&self) -> u64 {
@@ -126,12 +133,30 @@ impl Wrk {
         Ok(Self { script, cpu })
     }
 
-    /// Loads the server at `address` and waits for the result.
+    /// Loads the server at `address` and waits for the result. On a busy machine a run of
+    /// milliseconds can end before wrk was on a cpu. So a run without any response is done again,
+    /// for at least [`AGAIN_DURATION`].
     ///
     /// # Errors
     /// wrk cannot be run or reports nothing, or the run was interrupted. In every case wrk has
     /// ended.
     pub fn run(
+        &self,
+        network: &BenchNetwork,
+        address: SocketAddr,
+        target: &ProbeTarget,
+        load: WrkLoad,
+        stop: &StopFlag,
+    ) -> BenchResult<WrkOutcome> {
+        let outcome = self.run_once(network, address, target, load, stop)?;
+        if !outcome.is_empty() {
+            return Ok(outcome);
+        }
+        let longer = WrkLoad { duration: load.duration.max(AGAIN_DURATION), ..load };
+        self.run_once(network, address, target, longer, stop)
+    }
+
+    fn run_once(
         &self,
         network: &BenchNetwork,
         address: SocketAddr,
