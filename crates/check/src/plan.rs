@@ -4,12 +4,19 @@
 //! binds nothing.
 
 use crate::{conditions, doubts, folders::folder_trouble, start};
-use std::{collections::HashMap, ffi::OsString, fmt, fs, os::unix::ffi::OsStrExt as _, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    fmt, fs,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+};
 use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
 use vermeil_routing::hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown};
 use vermeil_settings::{cgi::CgiOptions, php::PoolOptions};
+use vermeil_tls::OutOfDate;
 use vermeil_topology::CpuSet;
 
 /// The purpose of a host's own folder, whose place in the file is known.
@@ -67,7 +74,8 @@ impl<'o> ServePlan<'o> {
             forbidden.into_iter().chain(all)
         };
         let php = doubts::missing_pool(self.options).map(|what| self.tell(PlacedKey::PhpSource, what));
-        let all: Vec<_> = php.into_iter().chain(hosts.iter().flat_map(of_host)).collect();
+        let of_hosts = hosts.iter().flat_map(of_host).chain(self.of_certificates());
+        let all: Vec<_> = php.into_iter().chain(of_hosts).collect();
         let left_out = self.options.left_out.iter().map(|problem| format!("{problem} (left out)"));
         let more = all.len().saturating_sub(SHOWN_MAX);
         let mut shown: Vec<_> = all.into_iter().take(SHOWN_MAX).collect();
@@ -126,6 +134,18 @@ impl<'o> ServePlan<'o> {
         let pages = host.root.map(|root| doubts::missing_error_pages(root, host.rules));
         let candidates = host.root.map(|root| doubts::missing_candidates(root, host.rules));
         pages.into_iter().chain(candidates).flatten().map(move |what| format!("{}: {what}", self.called(id)))
+    }
+
+    /// The certificates that clients refuse at this time, each with its first host.
+    fn of_certificates(&self) -> impl Iterator<Item = String> {
+        let mut seen = HashSet::new();
+        let pairs = self.options.hosts.all_certificates();
+        let pairs = pairs.flat_map(|(id, host)| host.certificates.iter().map(move |pair| (id, pair)));
+        let first = pairs.filter(move |(_, pair)| seen.insert(&pair.certificate));
+        first.filter_map(|(id, pair)| {
+            let out_of_date = OutOfDate::of_pair(pair)?;
+            Some(self.tell(PlacedKey::Certificate(id), format!("{}: {out_of_date}", self.called(id))))
+        })
     }
 
     pub(crate) fn called(&self, id: HostId) -> String {

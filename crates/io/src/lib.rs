@@ -37,6 +37,7 @@ mod counters;
 mod driver;
 mod error;
 mod file;
+mod idle_class;
 mod idle_pool;
 mod load_page;
 mod memory;
@@ -65,6 +66,7 @@ pub use driver::{
 };
 pub use error::IoError;
 pub use file::{CacheOnly, append_nowait, read_from, read_nowait, read_waiting, start_writeback};
+pub use idle_class::run_in_idle_time;
 pub use idle_pool::{IdlePool, ParkRequest};
 pub use load_page::{CoreLoadPage, LoadPage, NEAR_MAX, monotonic_ns};
 pub use memory::{bind_memory, bound_memory};

@@ -24,7 +24,10 @@ use std::{
     },
     time::Instant,
 };
-use vermeil_io::{Driver, DriverOptions, LoadPage, WorkPage, current_affinity, pin_current_thread};
+use vermeil_io::{
+    Driver, DriverOptions, LoadPage, WorkPage, allow_current_thread, current_affinity, pin_current_thread,
+    run_in_idle_time,
+};
 use vermeil_sched::{Class, CoreIndex, Distance, Layout, Observe, Policy, TurnLimits, control::TrialOptions};
 use vermeil_topology::{CpuId, sysfs};
 
@@ -39,6 +42,10 @@ pub enum Pinning {
     /// As `Required`, and several cores may be pinned to the same cpu: for tests with more cores
     /// than the machine has.
     Shared,
+    /// Every core runs on any of the cpus, in the time that no other thread wants (the kernel's
+    /// class `SCHED_IDLE`). Their threads are called `vermeil-idle-0` and so on. For long events
+    /// beside the cores of another runtime.
+    InIdleTime,
 }
 
 /// Describes a runtime before it starts.
@@ -213,9 +220,9 @@ impl Builder {
         for (index, &cpu) in cpus.iter().enumerate() {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
-            let pin = (cpu, self.pinning);
-            let begun = threads.begin(index, shared.clone(), move || {
-                start(index, pin, shared, &options, epoch, started);
+            let place = ThreadPlace { cpu, pinning: self.pinning, all: cpus.clone() };
+            let begun = threads.begin((index, self.pinning), shared.clone(), move || {
+                start(index, &place, shared, &options, epoch, started);
             });
             if let Err(source) = begun {
                 refused = Some(StartError::Thread { core: index.0, cpu, source });
@@ -270,24 +277,45 @@ fn layout_of(cpus: &[usize]) -> Layout {
     })
 }
 
+/// Where the thread of a core may run.
+struct ThreadPlace {
+    cpu: usize,
+    pinning: Pinning,
+    /// The cpus of all cores.
+    all: Vec<usize>,
+}
+
+impl ThreadPlace {
+    /// Moves the calling thread there.
+    fn take(&self) -> io::Result<()> {
+        if self.pinning == Pinning::InIdleTime {
+            allow_current_thread(&self.all)?;
+            return run_in_idle_time();
+        }
+        match pin_current_thread(self.cpu) {
+            Err(source)
+                if source.kind() == io::ErrorKind::InvalidInput && self.pinning == Pinning::WherePossible =>
+            {
+                Ok(())
+            }
+            pinned => pinned,
+        }
+    }
+}
+
 /// A core's thread, from its start to its end. `started` receives the result of the start and is
 /// dropped then.
 fn start(
     index: CoreIndex,
-    pin: (usize, Pinning),
+    place: &ThreadPlace,
     shared: Arc<RuntimeShared>,
     options: &DriverOptions,
     epoch: Instant,
     started: Sender<Result<(), StartError>>,
 ) {
-    let (cpu, pinning) = pin;
-    let pinned = match pin_current_thread(cpu) {
-        Err(source) if source.kind() == io::ErrorKind::InvalidInput && pinning == Pinning::WherePossible => {
-            Ok(())
-        }
-        pinned => pinned.map_err(|source| StartError::Pin { core: index.0, cpu, source }),
-    };
-    let driver = pinned
+    let taken = place.take();
+    let driver = taken
+        .map_err(|source| StartError::Pin { core: index.0, cpu: place.cpu, source })
         .and_then(|()| Driver::new(options).map_err(|source| StartError::Driver { core: index.0, source }));
     let driver = match driver {
         Ok(driver) => driver,

@@ -6,7 +6,8 @@
 //! `tests/stopping.rs`.
 
 use crate::{
-    core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef, shared::RuntimeShared,
+    builder::Pinning, core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef,
+    shared::RuntimeShared,
 };
 use std::{
     fmt, io,
@@ -101,7 +102,7 @@ impl Threads {
     /// Begins the thread of the next core.
     pub(crate) fn begin(
         &mut self,
-        core: CoreIndex,
+        (core, pinning): (CoreIndex, Pinning),
         shared: Arc<RuntimeShared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
@@ -110,7 +111,11 @@ impl Threads {
             let _leaves = leaves;
             run();
         };
-        let thread = thread::Builder::new().name(format!("vermeil-{}", core.0)).spawn(body)?;
+        let name = match pinning {
+            Pinning::InIdleTime => format!("vermeil-idle-{}", core.0),
+            _ => format!("vermeil-{}", core.0),
+        };
+        let thread = thread::Builder::new().name(name).spawn(body)?;
         self.running.push(Some(thread));
         Ok(())
     }

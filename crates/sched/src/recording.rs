@@ -90,6 +90,29 @@ impl Recording {
         Self { header, events: placed.collect() }
     }
 
+    /// Both recordings in one: the cores of `other` follow the own cores. The times of both must
+    /// have the same origin, as those of all runtimes of a process have.
+    pub fn beside(self, other: Self) -> Self {
+        let (cores, colors) = (self.header.cpus.len() as u32, self.events.iter().map(|event| event.color));
+        let first_color = colors.max().map_or(0, |color| color + 1);
+        let header = RecordingHeader {
+            cpus: self.header.cpus.iter().chain(&other.header.cpus).copied().collect(),
+            lost: self.header.lost + other.header.lost,
+            ..self.header
+        };
+        let of_other = other.events.into_iter().map(|event| RecordedEvent {
+            core: event.core + cores,
+            color: event.color + first_color,
+            moved_from: event.moved_from.map(|core| core + cores),
+            ..event
+        });
+        let named = |recording: u32, (at, event): (u32, RecordedEvent)| {
+            ((recording, at), event.by.map(|by| (recording, by)), event)
+        };
+        let own = (0..).zip(self.events).map(|event| named(0, event));
+        Self::assemble(header, own.chain((0..).zip(of_other).map(|event| named(1, event))).collect())
+    }
+
     /// The recording as text.
     pub fn to_text(&self) -> String {
         let json = |line: Result<String, serde_json::Error>| line.expect("numbers and names are JSON");

@@ -17,6 +17,7 @@ mod cores;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handshake;
+mod idle_cores;
 mod kept_page;
 mod measuring;
 mod obeying;

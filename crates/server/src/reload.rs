@@ -9,6 +9,7 @@
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
+    idle_cores::IdleCores,
     kept_page::KeptPage,
     status::{self, CoreAnswers, Sources, StatusLife},
 };
@@ -39,13 +40,14 @@ use vermeil_ops::{
 use vermeil_routing::hosts::Folder;
 use vermeil_state::{
     server::{Server, StatusPage},
-    tls::ServerTls,
+    tls::{ServerTls, TlsCores},
 };
 use vermeil_tls::Tickets;
 
 /// A running server, as the threads of the signals and of the control socket see it.
 pub(crate) struct RunningServer {
     handle: Handle,
+    idle: IdleCores,
     notices: Arc<Notices>,
     programs: Option<Arc<ProgramsShared>>,
     broker: Broker,
@@ -61,6 +63,7 @@ pub(crate) struct RunningServer {
 /// The parts of [`RunningServer`].
 pub(crate) struct StartedParts {
     pub(crate) handle: Handle,
+    pub(crate) idle: IdleCores,
     pub(crate) options: ServeOptions,
     pub(crate) server: Arc<Server>,
     pub(crate) log: Log,
@@ -100,8 +103,19 @@ impl Present {
 
 impl RunningServer {
     pub(crate) fn new(started: StartedParts) -> Self {
-        let StartedParts { handle, options, server, log, notices, programs, bound, agent, broker, tickets } =
-            started;
+        let StartedParts {
+            handle,
+            idle,
+            options,
+            server,
+            log,
+            notices,
+            programs,
+            bound,
+            agent,
+            broker,
+            tickets,
+        } = started;
         let present = Present {
             options,
             server,
@@ -114,6 +128,7 @@ impl RunningServer {
         };
         Self {
             handle,
+            idle,
             notices,
             programs,
             broker,
@@ -123,6 +138,11 @@ impl RunningServer {
             present: Mutex::new(present),
             page: KeptPage::default(),
         }
+    }
+
+    /// Ends the cores in idle time, once the serving cores have stopped.
+    pub(crate) fn end_idle(&self) -> Option<Handle> {
+        self.idle.end()
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -279,7 +299,8 @@ impl RunningServer {
 
     /// The reasons why HTTPS of a new configuration cannot be served, a line each.
     fn certificate_troubles(&self, before: Option<&Arc<ServerTls>>, options: &ServeOptions) -> Vec<String> {
-        let of_start = || ServerTls::of_start(options, self.tickets.clone(), None, &self.handle);
+        let cores = TlsCores { serving: &self.handle, idle: None };
+        let of_start = || ServerTls::of_start(options, self.tickets.clone(), None, cores);
         match before.cloned().or_else(of_start) {
             Some(tls) => {
                 vermeil_check::troubles_of_first(&options.hosts, |host| tls.certificates().check(host))
@@ -297,7 +318,8 @@ impl RunningServer {
         }
         let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
-        let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.tickets, &self.handle);
+        let cores = TlsCores { serving: &self.handle, idle: self.idle.wanted(&options) };
+        let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.tickets, cores);
         let server = Arc::new(present.server.with(&options, connections_max, tls));
         let gone = |addr: &&ListenAddr| !options.listen.contains(addr);
         let removed: Vec<_> = present.options.listen.iter().filter(gone).copied().collect();

@@ -6,6 +6,7 @@
 
 use crate::{
     cores::{self, CoreError},
+    idle_cores::IdleCores,
     measuring::{MeasuredServer, Measuring},
     reload::{RunningServer, StartedParts},
     trace::{EVENTS_PER_CORE, TraceTarget},
@@ -54,7 +55,10 @@ use vermeil_ops::{
     signals::{self, Impatience, StopCourse},
 };
 use vermeil_routing::hosts::{Folder, OpenSites};
-use vermeil_state::{server::Server, tls::ServerTls};
+use vermeil_state::{
+    server::Server,
+    tls::{ServerTls, TlsCores},
+};
 use vermeil_tls::Tickets;
 use vermeil_topology::CpuId;
 
@@ -326,7 +330,9 @@ impl ServingServer {
         let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
-        let tls = ServerTls::of_start(&options, tickets.clone(), keys, &runtime.handle());
+        let idle = IdleCores::default();
+        let tls_cores = TlsCores { serving: &runtime.handle(), idle: idle.wanted(&options) };
+        let tls = ServerTls::of_start(&options, tickets.clone(), keys, tls_cores);
         let server =
             Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, work, tls));
         let on_cores =
@@ -354,6 +360,7 @@ impl ServingServer {
         let agent = is_wanted.then(|| AgentThread::start(agent, Measuring::new(subject))).flatten();
         let running = Arc::new(RunningServer::new(StartedParts {
             handle: runtime.handle(),
+            idle,
             options,
             server,
             log,
@@ -377,6 +384,7 @@ impl ServingServer {
         let Self { control, running, agent, programs, runtime, signals, notices, trace, .. } = self;
         let handle = runtime.handle();
         let ended = drain(runtime, &running, signals, stopping, agent);
+        let idle = running.end_idle();
         if let Some(control) = control {
             control.close();
         }
@@ -387,7 +395,7 @@ impl ServingServer {
             programs.stop();
         }
         if let Some(trace) = trace {
-            log_line(format_args!("{}", trace.write(&handle)));
+            log_line(format_args!("{}", trace.write(&handle, idle.as_ref())));
         }
         let counts = running.close_log();
         notices.say_rest();

@@ -168,7 +168,7 @@ fn instance(sources: &Sources<'_>) -> InstanceStatus {
         cgi: programs.and_then(|programs| Some(cgi(programs.cgi()?))),
         tls: server.tls.as_ref().map(|tls| tls_status(&tls.snapshot())),
         compression: compression(&server.compressor().snapshot()),
-        handlers: handlers(&runtime.handlers),
+        handlers: handlers(&runtime.handlers, server.tls.as_ref().and_then(|tls| tls.idle())),
         php: answering.as_ref().and_then(|answering| Some(php_status(answering.php.as_ref()?))),
         php_pools: answering.as_ref().map_or(0, |answering| answering.pools.len() as u64),
         php_pools_used: answering
@@ -247,11 +247,16 @@ fn compression(compression: &CompressionSnapshot) -> Option<CompressionStatus> {
     })
 }
 
-/// The handlers with a name of their own that have run. The tasks of the server are left out,
-/// because their names say nothing to an operator.
-fn handlers(handlers: &[HandlerSnapshot]) -> Vec<HandlerStatus> {
+/// The handlers with a name of their own that have run, also those of the cores in idle time. The
+/// tasks of the server are left out, because their names say nothing to an operator.
+fn handlers(handlers: &[HandlerSnapshot], idle: Option<&Handle>) -> Vec<HandlerStatus> {
     let is_shown = |handler: &HandlerStatus| handler.runs > 0 && !handler.handler.starts_with(TASK);
-    handlers.iter().map(handler_status).filter(is_shown).collect()
+    let in_idle_time = idle.map(|idle| idle.snapshot().handlers).unwrap_or_default();
+    let in_idle_time = in_idle_time.iter().map(|handler| {
+        let status = handler_status(handler);
+        HandlerStatus { handler: format!("{} (in idle time)", status.handler), ..status }
+    });
+    handlers.iter().map(handler_status).chain(in_idle_time).filter(is_shown).collect()
 }
 
 fn handler_status(handler: &HandlerSnapshot) -> HandlerStatus {

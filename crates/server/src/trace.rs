@@ -28,12 +28,16 @@ impl TraceTarget {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes the events that the cores have kept. Returns the line to log.
-    pub(crate) fn write(mut self, handle: &Handle) -> String {
+    /// Writes the events that the cores have kept, then those of the cores in idle time. Returns the
+    /// line to log.
+    pub(crate) fn write(mut self, handle: &Handle, idle: Option<&Handle>) -> String {
         let path = self.path.display();
-        let Some(recording) = handle.recording() else {
+        let Some(mut recording) = handle.recording() else {
             return format!("trace: {path}: nothing was recorded");
         };
+        if let Some(of_idle) = idle.and_then(Handle::recording) {
+            recording = recording.beside(of_idle);
+        }
         match self.file.write_all(recording.to_text().as_bytes()) {
             Ok(()) => {
                 let (kept, lost) = (recording.events.len(), recording.header.lost);

@@ -19,6 +19,7 @@ mod store;
 #[cfg(test)]
 mod testing;
 mod tickets;
+mod validity;
 
 pub use certificate::{CertificateError, CertificatePair, FileSource, PlainFiles};
 pub use greeting::{ClientGreeting, FirstBytes, HelloReader};
@@ -26,3 +27,4 @@ pub use policy::{ClientTrust, HostTls, MinimumVersion, TlsPolicy};
 pub use session::{HandshakeKind, TlsFacts, TlsFailure, TlsInput, TlsSession};
 pub use store::{CertificateStore, HostTlsConfig, LoadPermit, Loaded, LookUp};
 pub use tickets::{TicketSecret, Tickets};
+pub use validity::OutOfDate;

@@ -12,6 +12,7 @@ use crate::{
     certificate::{CertificateError, CertificatePair, FileSource, FileStamp, OpenedFile, OpenedPair},
     policy::{ConfigMaker, HostTls, TlsPolicy},
     tickets::Tickets,
+    validity::OutOfDate,
 };
 use rustls::ServerConfig;
 use std::{
@@ -66,6 +67,15 @@ pub struct Loaded {
     pub config: HostTlsConfig,
     /// Why changed files are not used, if they are unfit. Told once for each change.
     pub unfit: Option<CertificateError>,
+    /// The certificates that clients refuse at this time. Told once for each change.
+    pub out_of_date: Vec<OutOfDate>,
+}
+
+/// What the files of a host say.
+struct ReadFiles {
+    config: ServerConfig,
+    stamps: Vec<FileStamp>,
+    out_of_date: Vec<OutOfDate>,
 }
 
 /// The certificates of all hosts.
@@ -191,11 +201,7 @@ impl CertificateStore {
     pub(crate) fn load(&self, host: &Arc<HostTls>, now: Instant) -> Result<Loaded, CertificateError> {
         let known = self.state().entries.get(host).map(|entry| entry.stamps.clone());
         match self.read(host, known.as_deref()) {
-            Ok(Some((config, stamps))) => {
-                let config = HostTlsConfig(Arc::new(config));
-                self.insert(host, Some(config.clone()), stamps, now);
-                Ok(Loaded { config, unfit: None })
-            }
+            Ok(Some(files)) => Ok(self.keep_read(host, files, now)),
             Ok(None) => self.unchanged(host, now).map_or_else(|| self.load_anew(host, now), Ok),
             Err(error) => self.keep(host, error, now),
         }
@@ -203,10 +209,14 @@ impl CertificateStore {
 
     fn load_anew(&self, host: &Arc<HostTls>, now: Instant) -> Result<Loaded, CertificateError> {
         let read = self.read(host, None)?;
-        let (config, stamps) = read.expect("files that are not compared are read");
+        Ok(self.keep_read(host, read.expect("files that are not compared are read"), now))
+    }
+
+    fn keep_read(&self, host: &Arc<HostTls>, files: ReadFiles, now: Instant) -> Loaded {
+        let ReadFiles { config, stamps, out_of_date } = files;
         let config = HostTlsConfig(Arc::new(config));
         self.insert(host, Some(config.clone()), stamps, now);
-        Ok(Loaded { config, unfit: None })
+        Loaded { config, unfit: None, out_of_date }
     }
 
     /// Reads the files, unless they are as `known`. Files that change meanwhile are read again,
@@ -215,7 +225,7 @@ impl CertificateStore {
         &self,
         host: &HostTls,
         known: Option<&[FileStamp]>,
-    ) -> Result<Option<(ServerConfig, Vec<FileStamp>)>, CertificateError> {
+    ) -> Result<Option<ReadFiles>, CertificateError> {
         let mut last = self.read_once(host, known);
         for _ in 1..READS_MAX {
             match last {
@@ -230,7 +240,7 @@ impl CertificateStore {
         &self,
         host: &HostTls,
         known: Option<&[FileStamp]>,
-    ) -> Result<Option<(ServerConfig, Vec<FileStamp>)>, CertificateError> {
+    ) -> Result<Option<ReadFiles>, CertificateError> {
         let source = &*self.source;
         let open = |pair: &CertificatePair| OpenedPair::open(source, pair);
         let opened = host.certificates.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -246,10 +256,11 @@ impl CertificateStore {
         }
         let load = |pair: &OpenedPair| pair.load(&self.maker.provider).map(Arc::new);
         let keys = opened.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let out_of_date = opened.iter().zip(&keys).filter_map(|(pair, key)| pair.out_of_date(key)).collect();
         let config = self.maker.config(keys, host, issuers.as_ref())?;
         let files = opened.iter().flat_map(OpenedPair::files).chain(&issuers);
         files.into_iter().try_for_each(OpenedFile::refuse_changed)?;
-        Ok(Some((config, stamps)))
+        Ok(Some(ReadFiles { config, stamps, out_of_date }))
     }
 
     fn unchanged(&self, host: &Arc<HostTls>, now: Instant) -> Option<Loaded> {
@@ -257,7 +268,7 @@ impl CertificateStore {
         let entry = state.entries.get_mut(host)?;
         entry.compared = now;
         entry.was_unfit = false;
-        Some(Loaded { config: entry.config.clone()?, unfit: None })
+        Some(Loaded { config: entry.config.clone()?, unfit: None, out_of_date: Vec::new() })
     }
 
     /// Uses the certificates before, if there are any.
@@ -277,7 +288,10 @@ impl CertificateStore {
         entry.compared = now;
         let is_new = !std::mem::replace(&mut entry.was_unfit, true);
         match &entry.config {
-            Some(config) => Ok(Loaded { config: config.clone(), unfit: is_new.then_some(error) }),
+            Some(config) => {
+                let (config, unfit) = (config.clone(), is_new.then_some(error));
+                Ok(Loaded { config, unfit, out_of_date: Vec::new() })
+            }
             None => Err(error),
         }
     }

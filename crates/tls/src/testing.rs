@@ -24,7 +24,18 @@ impl MadeCertificate {
 
     pub(crate) fn with_key(names: &[&str], key: &KeyPair) -> Self {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let params = CertificateParams::new(names).expect("names");
+        Self::of(&CertificateParams::new(names).expect("names"), key)
+    }
+
+    /// A certificate that is valid from the begin of a year to the begin of another.
+    pub(crate) fn of_years(from: i32, to: i32) -> Self {
+        let mut params = CertificateParams::new(["a.example".to_owned()]).expect("a name");
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        Self::of(&params, &KeyPair::generate().expect("a key"))
+    }
+
+    fn of(params: &CertificateParams, key: &KeyPair) -> Self {
         let certificate = params.self_signed(key).expect("signed");
         let folder = tempfile::tempdir().expect("a folder");
         write(&folder.path().join("cert.pem"), &certificate.pem());

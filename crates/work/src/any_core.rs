@@ -4,15 +4,46 @@
 //! cost of the steps. At most as many steps are queued at the cores as there are cores. Further
 //! steps wait in order of arrival outside the cores' queues, so a request never waits behind a row
 //! of steps. Handshakes and compression (`compress/`) are such work.
+//!
+//! Steps may run in idle time, on cores whose threads have the idle class of the kernel. A request
+//! interrupts such a step, in place of waiting for its end. Many steps take less time in all where
+//! nothing interrupts them, and a busy machine has no idle time. So steps go to the serving cores
+//! while steps have waited or run for 20 ms without a pause.
 
 use futures_channel::oneshot;
-use std::time::Duration;
-use vermeil::{Color, Handle, Handler, Spec};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use vermeil::{Color, Handle, Handler, Spec, now_ms, sleep};
+
+/// Once steps have waited or run for so long without a pause, new steps go to the serving cores. So
+/// does a step that waited for so long and did not begin in idle time. Many times as long as a
+/// handshake takes.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs steps.
 pub struct AnyCoreWork<S: 'static, R: 'static> {
     handler: Handler<AnyCoreStep<S, R>>,
     color: Color,
+    idle: Option<IdleTime<S, R>>,
+    /// Steps that wait or run.
+    steps: AtomicUsize,
+    /// The time of the last step that found no other step, as [`now_ms`] counts it.
+    since_ms: AtomicU64,
+}
+
+/// The cores that run in idle time.
+struct IdleTime<S: 'static, R: 'static> {
+    handler: Handler<Arc<IdleStep<S, R>>>,
+    color: Color,
+    /// How long a step waits for its begin, at most.
+    patience: Duration,
+    /// How long steps may wait or run without a pause, before further steps go elsewhere.
+    busy_max: Duration,
 }
 
 struct AnyCoreStep<S, R> {
@@ -21,9 +52,31 @@ struct AnyCoreStep<S, R> {
     to: oneshot::Sender<R>,
 }
 
+/// A step for idle time, until it begins there or goes back.
+type IdleStep<S, R> = Mutex<Option<AnyCoreStep<S, R>>>;
+
 /// The server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkEnded;
+
+/// Counts a step while it waits or runs.
+struct Counted<'s>(&'s AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<S: Send + 'static, R: Send + 'static> AnyCoreStep<S, R> {
+    fn run(self, run: impl Fn(S) -> R) {
+        let Self { step, to } = self;
+        if !to.is_canceled() {
+            // The task may end meanwhile.
+            let _ = to.send(run(step));
+        }
+    }
+}
 
 impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
     /// Work called `name`, whose steps take `expected` as long as none was measured.
@@ -34,14 +87,9 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         run: impl Fn(S) -> R + Send + Sync + 'static,
     ) -> Self {
         let spec = Spec::new(name).cost(expected);
-        let handler = handle.handler(spec, move |AnyCoreStep { step, to }: AnyCoreStep<S, R>| {
-            if !to.is_canceled() {
-                // The task may end meanwhile.
-                let _ = to.send(run(step));
-            }
-        });
+        let handler = handle.handler(spec, move |step: AnyCoreStep<S, R>| step.run(&run));
         let color = handle.concurrent_color().bounded(handle.cores().len());
-        Self { handler, color }
+        Self { handler, color, idle: None, steps: AtomicUsize::new(0), since_ms: AtomicU64::new(0) }
     }
 
     /// Steps that wait behind the other colors of their core.
@@ -50,13 +98,152 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         self
     }
 
+    /// Steps that run on the cores of `idle`, in idle time, as long as there is enough of it.
+    /// Parameters as of [`new`](Self::new).
+    pub fn in_idle_time(
+        mut self,
+        idle: &Handle,
+        name: &'static str,
+        expected: Duration,
+        run: impl Fn(S) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let spec = Spec::new(name).cost(expected);
+        let handler = idle.handler(spec, move |shared: Arc<IdleStep<S, R>>| {
+            let step = shared.lock().ok().and_then(|mut step| step.take());
+            if let Some(step) = step {
+                step.run(&run);
+            }
+        });
+        self.idle = Some(IdleTime {
+            handler,
+            color: idle.concurrent_color(),
+            patience: PATIENCE,
+            busy_max: PATIENCE,
+        });
+        self
+    }
+
     /// Runs one step on any core.
     pub async fn run(&self, step: S) -> Result<R, WorkEnded> {
-        let (to, result) = oneshot::channel();
-        if self.handler.post_when_room(&self.color, AnyCoreStep { step, to }).await.is_err() {
+        let (to, mut result) = oneshot::channel();
+        let mut step = AnyCoreStep { step, to };
+        let now_ms = now_ms();
+        if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.since_ms.store(now_ms, Ordering::Relaxed);
+        }
+        let _counted = Counted(&self.steps);
+        let without_pause =
+            Duration::from_millis(now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)));
+        if let Some(idle) = self.idle.as_ref().filter(|idle| without_pause < idle.busy_max) {
+            match idle.run(step, &mut result).await {
+                Ok(done) => return done,
+                Err(taken_back) => step = taken_back,
+            }
+        }
+        if self.handler.post_when_room(&self.color, step).await.is_err() {
             return Err(WorkEnded);
         }
         // The event is dropped if the runtime ends.
         result.await.map_err(|oneshot::Canceled| WorkEnded)
+    }
+}
+
+impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
+    /// Runs a step in idle time, or gives it back if it does not begin there within its patience.
+    async fn run(
+        &self,
+        step: AnyCoreStep<S, R>,
+        result: &mut oneshot::Receiver<R>,
+    ) -> Result<Result<R, WorkEnded>, AnyCoreStep<S, R>> {
+        let shared = Arc::new(Mutex::new(Some(step)));
+        if self.handler.post(&self.color, shared.clone()).is_ok() {
+            if let Ok(done) = sleep(self.patience).limit(&mut *result).await {
+                return Ok(done.map_err(|oneshot::Canceled| WorkEnded));
+            }
+        }
+        // A thread in idle time may hold the lock for long, while it takes the step.
+        let waits = shared.try_lock().ok().and_then(|mut step| step.take());
+        match waits {
+            Some(step) => Err(step),
+            None => Ok(result.await.map_err(|oneshot::Canceled| WorkEnded)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        sync::mpsc::{self, Receiver},
+        thread,
+    };
+    use vermeil::{Pinning, Runtime};
+    use vermeil_io::current_affinity;
+
+    const SERVING: &str = "vermeil-0";
+    const IDLE: &str = "vermeil-idle-0";
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    /// A serving core, a core in idle time, and steps that return the name of their thread.
+    struct Cores {
+        serving: Runtime,
+        idle: Runtime,
+        work: Arc<AnyCoreWork<Option<Receiver<()>>, String>>,
+    }
+
+    impl Cores {
+        fn new(patience: Duration, busy_max: Duration) -> Self {
+            let start = |pinning| {
+                Runtime::builder().cpus([current_affinity()[0]]).pinning(pinning).build().expect("it starts")
+            };
+            let (serving, idle) = (start(Pinning::Required), start(Pinning::InIdleTime));
+            let run = |wait: Option<Receiver<()>>| {
+                wait.map(|wait| wait.recv());
+                thread::current().name().expect("cores have names").to_owned()
+            };
+            let work = AnyCoreWork::new(&serving.handle(), "step", Duration::ZERO, run);
+            let mut work = work.in_idle_time(&idle.handle(), "step", Duration::ZERO, run);
+            let in_idle_time = work.idle.as_mut().expect("given");
+            (in_idle_time.patience, in_idle_time.busy_max) = (patience, busy_max);
+            Self { serving, idle, work: Arc::new(work) }
+        }
+
+        /// Begins a step, which waits for `wait` before it ends.
+        fn begin(&self, wait: Option<Receiver<()>>) -> Receiver<Result<String, WorkEnded>> {
+            let (to, name) = mpsc::channel();
+            let work = self.work.clone();
+            let task = self.serving.handle().spawn(async move { to.send(work.run(wait).await) });
+            drop(task);
+            name
+        }
+    }
+
+    #[test]
+    fn step_runs_in_idle_time() {
+        let cores = Cores::new(FOR_EVER, FOR_EVER);
+        assert_eq!(cores.begin(None).recv(), Ok(Ok(IDLE.to_owned())));
+    }
+
+    #[test]
+    fn serving_core_takes_a_step_that_did_not_begin() {
+        let cores = Cores::new(Duration::from_millis(1), FOR_EVER);
+        let (go_on, wait) = mpsc::channel::<()>();
+        let held = cores.idle.handle().spawn(async move { wait.recv() });
+        assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
+        drop((go_on, held));
+    }
+
+    #[test]
+    fn steps_without_a_pause_go_to_serving_cores() {
+        let cores = Cores::new(FOR_EVER, Duration::from_millis(1));
+        let (end, wait) = mpsc::channel();
+        let first = cores.begin(Some(wait));
+        while cores.work.steps.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(3));
+        assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
+        drop(end);
+        assert_eq!(first.recv(), Ok(Ok(IDLE.to_owned())));
     }
 }

@@ -46,6 +46,7 @@ on_both! {
 
 on_usual! {
     host_has_the_certificate_of_its_name,
+    expired_certificate_is_told,
     wrong_key_is_refused_by_check_and_serve_and_reload,
     idle_connection_ends_with_an_alert,
     host_that_requires_https_redirects,
@@ -66,8 +67,19 @@ pub(crate) struct TestCertificate {
 impl TestCertificate {
     pub(crate) fn new(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Self::of(&rcgen::CertificateParams::new(names).expect("names"))
+    }
+
+    /// A certificate of `a.example` that was valid in the year 2001.
+    fn expired() -> Self {
+        let mut params = rcgen::CertificateParams::new(["a.example".to_owned()]).expect("a name");
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        Self::of(&params)
+    }
+
+    fn of(params: &rcgen::CertificateParams) -> Self {
         let key = rcgen::KeyPair::generate().expect("a key");
-        let params = rcgen::CertificateParams::new(names).expect("names");
         let signed = params.self_signed(&key).expect("signed");
         Self { certificate: signed.pem(), key: key.serialize_pem(), der: signed.der().clone() }
     }
@@ -130,11 +142,35 @@ fn body(answer: &[u8]) -> &[u8] {
 fn start(io: Io, site: &TestSite, more: &str) -> (TestServer, TestCertificate) {
     let certificate = TestCertificate::new(&["a.example"]);
     certificate.write(site, "a");
-    let text = format!(
+    (TestServer::of_file(&site.configure(io, &text(more))), certificate)
+}
+
+/// The text of a configuration with `more`.
+fn text(more: &str) -> String {
+    format!(
         "control = \"control\"\n{more}\n[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n[[host]]\nroot = \"site\"\n\
          certificate = \"a.crt\"\nkey = \"a.key\"\n"
-    );
-    (TestServer::of_file(&site.configure(io, &text)), certificate)
+    )
+}
+
+/// Regression: nothing told the operator why clients left.
+fn expired_certificate_is_told(io: Io) {
+    let site = TestSite::new();
+    let expired = TestCertificate::expired();
+    expired.write(&site, "a");
+    let file = site.configure(io, &text(""));
+    let checked = vermeil(&["check", "--config"]).arg(&file).output().expect("it runs");
+    let told = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success(), "{told}");
+    assert!(told.contains("warning: ") && told.contains("a.crt: the certificate expired on "), "{told}");
+    let server = TestServer::of_file(&file);
+    let config = Arc::new(trusting(&expired, &[&TLS13]));
+    let mut secure = client(secure_addr(&server), &config, "a.example");
+    secure.write_all(b"GET / HTTP/1.1\r\n\r\n").expect_err("the client refuses the certificate");
+    until("the server tells it", || {
+        server.stderr().contains("a.crt: the certificate expired on ").then_some(())
+    });
+    server.stops_clean();
 }
 
 fn both_versions_serve_small_and_large_files(io: Io) {
@@ -487,16 +523,21 @@ fn status_counts_handshakes(io: Io) {
     let expected =
         "https: 1 full and 0 resumed handshakes, 0 failed, 0 refused, 0 waiting; 1 requests without TLS";
     assert!(text.contains(expected), "{text}");
-    assert!(text.contains("work \"TLS handshake\": 1 runs, "), "{text}");
+    let is_step = |line: &&str| line.starts_with("work \"TLS handshake");
+    let steps: Vec<_> = text.lines().filter(is_step).collect();
+    // In idle time, or on a serving core if there was no idle time.
+    assert!(matches!(steps[..], [step] if step.contains("\": 1 runs, ")), "{text}");
     let metrics = status_with(&site, &["--metrics"]);
     for series in [
         "vermeil_tls_handshakes_total{process=\"0\",end=\"full\"} 1",
         "vermeil_tls_handshakes_total{process=\"0\",end=\"plain\"} 1",
         "vermeil_tls_handshakes_waiting{process=\"0\"} 0",
-        "vermeil_handler_runs_total{process=\"0\",handler=\"TLS handshake\"} 1",
     ] {
         assert!(metrics.lines().any(|line| line == series), "{series}: {metrics}");
     }
+    let runs = "vermeil_handler_runs_total{process=\"0\",handler=\"TLS handshake";
+    let runs: Vec<_> = metrics.lines().filter(|line| line.starts_with(runs)).collect();
+    assert!(matches!(runs[..], [run] if run.ends_with("} 1")), "{metrics}");
     server.stops_clean();
 }
 

@@ -490,7 +490,7 @@ record! {
     /// a sample of the events, which is so small that reading the clock takes at most 1 % of the
     /// time. A time is exact to an eighth, and 0 without an event in the sample.
     pub struct HandlerStatus {
-        /// The work: `TLS handshake` or `compression`.
+        /// The work: `TLS handshake`, `TLS handshake (in idle time)` or `compression`.
         handler: String,
         /// Events that ran.
         runs: u64,

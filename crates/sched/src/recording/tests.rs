@@ -43,6 +43,20 @@ fn written_recording_reads_back() {
 }
 
 #[test]
+fn recordings_beside_each_other_keep_their_posters() {
+    let serving = vec![((0, 0), None, event("read", 0, 100)), ((1, 0), Some((0, 0)), event("write", 1, 300))];
+    let moved = RecordedEvent { moved_from: Some(0), ..event("step", 1, 250) };
+    let idle = vec![((0, 0), None, event("ask", 0, 200)), ((1, 0), Some((0, 0)), moved)];
+    let both = Recording::assemble(header(), serving).beside(Recording::assemble(header(), idle));
+    let events: Vec<_> =
+        both.events.iter().map(|event| (event.handler.as_str(), event.core, event.by)).collect();
+    assert_eq!(events, [("read", 0, None), ("ask", 2, None), ("step", 3, Some(1)), ("write", 1, Some(0))]);
+    assert_eq!(both.events[2].moved_from, Some(2));
+    assert_ne!(both.events[0].color, both.events[1].color);
+    assert_eq!((both.header.cpus, both.header.lost), (vec![4, 5, 4, 5], 4));
+}
+
+#[test]
 fn the_form_is_the_one_on_the_page() {
     let recording = Recording::assemble(
         header(),

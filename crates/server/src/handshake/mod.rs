@@ -19,7 +19,7 @@ mod plain_http;
 use crate::request_loop::{self, ConnectionStart};
 use announced::BegunConnection;
 use bytes::Bytes;
-use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
+use std::{fmt, future::poll_fn, io, sync::Arc, task::Poll, time::Instant};
 use vermeil::{More, Sleep, TcpStream, background, blocking, now_ms};
 use vermeil_accept::admission_control::Admission;
 use vermeil_address::ListenAddr;
@@ -261,6 +261,9 @@ async fn load(permit: LoadPermit) -> Option<HostTlsConfig> {
             if let Some(error) = &loaded.unfit {
                 say_unfit(error, "the server goes on with the certificate before");
             }
+            for out_of_date in &loaded.out_of_date {
+                say_trouble(format_args!("{out_of_date}"));
+            }
             Some(loaded.config)
         }
         Ok(Err(error)) => {
@@ -271,7 +274,9 @@ async fn load(permit: LoadPermit) -> Option<HostTlsConfig> {
 }
 
 fn say_unfit(error: &CertificateError, effect: &str) {
-    core_context::with(|local| {
-        local.server.notices.say(NoticeKind::CertificateTrouble, format_args!("{error} ({effect})"));
-    });
+    say_trouble(format_args!("{error} ({effect})"));
+}
+
+fn say_trouble(what: fmt::Arguments<'_>) {
+    core_context::with(|local| local.server.notices.say(NoticeKind::CertificateTrouble, what));
 }

@@ -44,6 +44,15 @@ struct TlsLife {
     counters: HandshakeCounters,
 }
 
+/// The cores that handshakes run on.
+#[derive(Clone)]
+pub struct TlsCores<'h> {
+    /// The cores that serve.
+    pub serving: &'h Handle,
+    /// The cores that run in idle time.
+    pub idle: Option<Handle>,
+}
+
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeEnded {
@@ -105,9 +114,9 @@ impl ServerTls {
         options: &ServeOptions,
         tickets: Arc<Tickets>,
         keys: Option<KeyReader>,
-        handle: &Handle,
+        cores: TlsCores<'_>,
     ) -> Option<Arc<Self>> {
-        (!options.tls.listen.is_empty()).then(|| Arc::new(Self::new(&options.tls, tickets, keys, handle)))
+        (!options.tls.listen.is_empty()).then(|| Arc::new(Self::new(&options.tls, tickets, keys, cores)))
     }
 
     /// HTTPS after a reload.
@@ -115,18 +124,23 @@ impl ServerTls {
         before: Option<&Arc<Self>>,
         options: &ServeOptions,
         tickets: &Arc<Tickets>,
-        handle: &Handle,
+        cores: TlsCores<'_>,
     ) -> Option<Arc<Self>> {
         match before {
             Some(before) => Some(Arc::new(before.with(&options.tls, Instant::now()))),
-            None => Self::of_start(options, tickets.clone(), None, handle),
+            None => Self::of_start(options, tickets.clone(), None, cores),
         }
     }
 
-    /// HTTPS as configured, on the cores of `handle`.
-    fn new(options: &TlsOptions, tickets: Arc<Tickets>, keys: Option<KeyReader>, handle: &Handle) -> Self {
+    /// HTTPS as configured.
+    fn new(
+        options: &TlsOptions,
+        tickets: Arc<Tickets>,
+        keys: Option<KeyReader>,
+        cores: TlsCores<'_>,
+    ) -> Self {
         let life = Arc::new(TlsLife {
-            workers: HandshakeWorkers::new(handle),
+            workers: HandshakeWorkers::new(cores.serving, cores.idle),
             counters: HandshakeCounters::default(),
             tickets,
             keys,
@@ -171,6 +185,11 @@ impl ServerTls {
         config: HostTlsConfig,
     ) -> Result<TlsSession, StepFailure> {
         self.life.workers.answer(greeting, config, self.options.handshakes_max).await
+    }
+
+    /// The cores that run handshakes in idle time.
+    pub fn idle(&self) -> Option<&Handle> {
+        self.life.workers.idle()
     }
 
     /// Counts a handshake.

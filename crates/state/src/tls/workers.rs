@@ -13,9 +13,13 @@ use vermeil_work::any_core::{AnyCoreWork, WorkEnded};
 /// The expected time of a step before the first was measured. With a P-256 key on a cpu of 2021.
 const EXPECTED: Duration = Duration::from_micros(200);
 
+/// The name of the steps in the status and in recordings.
+const NAME: &str = "TLS handshake";
+
 /// Runs the steps.
 pub(super) struct HandshakeWorkers {
     work: AnyCoreWork<HandshakeStep, Result<TlsSession, TlsFailure>>,
+    idle: Option<Handle>,
     waiting: AtomicUsize,
 }
 
@@ -44,10 +48,19 @@ impl Drop for Waiting<'_> {
 }
 
 impl HandshakeWorkers {
-    pub(super) fn new(handle: &Handle) -> Self {
+    /// On the cores of `handle`, and those of `idle` in idle time.
+    pub(super) fn new(handle: &Handle, idle: Option<Handle>) -> Self {
         let run = |step: HandshakeStep| step.greeting.answer(&step.config);
-        let work = AnyCoreWork::new(handle, "TLS handshake", EXPECTED, run).in_background();
-        Self { work, waiting: AtomicUsize::new(0) }
+        let mut work = AnyCoreWork::new(handle, NAME, EXPECTED, run).in_background();
+        if let Some(idle) = &idle {
+            work = work.in_idle_time(idle, NAME, EXPECTED, run);
+        }
+        Self { work, idle, waiting: AtomicUsize::new(0) }
+    }
+
+    /// The cores that run steps in idle time.
+    pub(super) fn idle(&self) -> Option<&Handle> {
+        self.idle.as_ref()
     }
 
     /// Steps that wait or run.
