@@ -96,6 +96,8 @@ pub struct RecordingSummary {
     pub origin: Origin,
     /// How long it took.
     pub duration: Duration,
+    /// Cpu time of the recorder meanwhile, without the search for names at the end.
+    pub own_cpu: Duration,
     /// Samples of the tree.
     pub samples: u64,
     /// Samples of other processes, which were left out.
@@ -164,6 +166,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     };
     origin.pid = run.pid;
     let _priority = RaisedPriority::of_this_thread();
+    let own_cpu = own_cpu_ns();
     let mut writer = Writer::create(&options.output, &origin)?;
     if root.is_some() {
         sampler.enable()?;
@@ -209,6 +212,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     // Before names are looked up, which takes its time.
     let ended_ns = now_ns();
     let duration = started.elapsed();
+    let own_cpu = Duration::from_nanos(own_cpu_ns() - own_cpu);
     let status = run.finish();
     let descendants = session.processes.outliving(run.pid);
     if failed.is_none() {
@@ -229,6 +233,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         waits_missing: sampler.records_waits().err().map(str::to_owned),
         origin,
         duration,
+        own_cpu,
         samples,
         others,
         losses: RecordingLosses { samples: lost, pauses: throttled, switches: session.switches_lost() },
@@ -284,7 +289,15 @@ fn finish(session: &mut Session, writer: &mut Writer, ended_ns: u64) -> io::Resu
 }
 
 fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn own_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

@@ -87,6 +87,15 @@ impl Reading {
     }
 }
 
+/// The cost of a unit of work.
+#[derive(Clone, Copy)]
+struct UnitCost {
+    /// The cpu time of the subject alone, with the interrupts in it.
+    cpu_ns: f64,
+    /// The time that passed. On cpus that are all busy it has the cpu time of the recorder too.
+    wall_ns: f64,
+}
+
 /// A subject that runs until the end of the test, with the readings of its meter.
 struct MeteredSubject {
     child: Child,
@@ -114,8 +123,8 @@ impl MeteredSubject {
         self.child.id() as i32
     }
 
-    /// The cpu time of a unit of work in a window from now on.
-    fn unit_ns(&self) -> f64 {
+    /// The cost of a unit of work in a window from now on.
+    fn unit(&self) -> UnitCost {
         let last = || self.readings.lock().unwrap().last().copied();
         let next = |earliest_ns: f64| {
             let deadline = Instant::now() + PATIENCE;
@@ -130,34 +139,31 @@ impl MeteredSubject {
         let first = next(nanoseconds(ClockId::Monotonic) as f64);
         thread::sleep(WINDOW);
         let end = next(first.at_ns + WINDOW.as_nanos() as f64);
-        (end.cpu_ns - first.cpu_ns) / (end.work - first.work)
+        let work = end.work - first.work;
+        UnitCost { cpu_ns: (end.cpu_ns - first.cpu_ns) / work, wall_ns: (end.at_ns - first.at_ns) / work }
     }
 
     /// The same without a recorder.
-    fn bare_unit_ns(&self) -> f64 {
+    fn bare_unit(&self) -> UnitCost {
         thread::sleep(SETTLE);
-        self.unit_ns()
+        self.unit()
     }
 
     /// The same under a recorder; `None` without perf.
-    fn recorded_unit_ns(&self, recorder: CostedRecorder, output: &Path) -> Result<Option<f64>, ProfileError> {
+    fn recorded_unit(
+        &self,
+        recorder: CostedRecorder,
+        output: &Path,
+    ) -> Result<Option<UnitCost>, ProfileError> {
         let _absent = std::fs::remove_file(output);
         match recorder {
-            CostedRecorder::Perf(words) => Ok(self.unit_ns_under_perf(words, output)),
+            CostedRecorder::Perf(words) => Ok(self.unit_under_perf(words, output)),
             CostedRecorder::Own { stacks, waits } => {
-                let options = RecordOptions {
-                    subject: Subject::Process(self.pid()),
-                    hz: 997,
-                    duration: None,
-                    output: output.to_owned(),
-                    hardware: HardwareSet::Ipc,
-                    stacks,
-                    waits,
-                };
+                let options = own_options(self.pid(), stacks, waits, None, output);
                 let stop = AtomicBool::new(false);
                 thread::scope(|scope| {
                     let recording = scope.spawn(|| record(&options, &stop));
-                    let unit = samples(output, || recording.is_finished()).then(|| self.unit_ns());
+                    let unit = samples(output, || recording.is_finished()).then(|| self.unit());
                     stop.store(true, Ordering::Relaxed);
                     recording.join().expect("a recording does not panic").map(|_recorded| unit)
                 })
@@ -165,14 +171,32 @@ impl MeteredSubject {
         }
     }
 
-    fn unit_ns_under_perf(&self, words: &[&str], output: &Path) -> Option<f64> {
+    fn unit_under_perf(&self, words: &[&str], output: &Path) -> Option<UnitCost> {
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-a", "--no-buildid", "-e", "cpu-clock", "-F", "997"]).args(words);
         let mut perf = command.arg("-o").arg(output).stderr(Stdio::null()).spawn().ok()?;
-        let unit = samples(output, || !matches!(perf.try_wait(), Ok(None))).then(|| self.unit_ns());
+        let unit = samples(output, || !matches!(perf.try_wait(), Ok(None))).then(|| self.unit());
         let _gone = kill_process(Pid::from_child(&perf), Signal::INT);
         perf.wait().unwrap();
         unit
+    }
+}
+
+fn own_options(
+    pid: i32,
+    stacks: Stacks,
+    waits: bool,
+    duration: Option<Duration>,
+    output: &Path,
+) -> RecordOptions {
+    RecordOptions {
+        subject: Subject::Process(pid),
+        hz: 997,
+        duration,
+        output: output.to_owned(),
+        hardware: HardwareSet::Ipc,
+        stacks,
+        waits,
     }
 }
 
@@ -188,25 +212,36 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// The cost of each recorder for the subject, against the windows before and after without a
-/// recorder.
-fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Option<Estimate>>, ProfileError> {
+/// The cost of a recorder for the subject in one round, against the windows before and after.
+#[derive(Clone, Copy)]
+struct RoundCost {
+    /// The share of the cpu time of a unit of work.
+    cpu: f64,
+    /// The share of the time of a unit of work.
+    wall: f64,
+}
+
+/// The costs of each recorder in all rounds.
+fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Vec<RoundCost>>, ProfileError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.prof");
-    let mut costs: Vec<Vec<f64>> = vec![Vec::new(); recorders.len()];
+    let mut costs = vec![Vec::new(); recorders.len()];
     let subject = MeteredSubject::start(subject);
-    let mut before: f64 = subject.bare_unit_ns();
+    let mut before = subject.bare_unit();
     for round in 0..ROUNDS {
         for place in 0..recorders.len() {
             // Each round begins with another recorder.
             let index = (place + round) % recorders.len();
-            let recorded = subject.recorded_unit_ns(recorders[index].1, &path)?;
-            let after = subject.bare_unit_ns();
-            costs[index].extend(recorded.map(|recorded| 2.0 * recorded / (before + after) - 1.0));
+            let recorded = subject.recorded_unit(recorders[index].1, &path)?;
+            let after = subject.bare_unit();
+            costs[index].extend(recorded.map(|recorded| RoundCost {
+                cpu: 2.0 * recorded.cpu_ns / (before.cpu_ns + after.cpu_ns) - 1.0,
+                wall: 2.0 * recorded.wall_ns / (before.wall_ns + after.wall_ns) - 1.0,
+            }));
             before = after;
         }
     }
-    Ok(costs.iter().map(|costs| Estimate::of_repetitions(costs)).collect())
+    Ok(costs)
 }
 
 fn expect_little_cost(subject: [&str; 2], recorders: &[NamedRecorder], share_max: f64) {
@@ -217,15 +252,27 @@ fn expect_little_cost(subject: [&str; 2], recorders: &[NamedRecorder], share_max
         }
         Err(error) => panic!("{error}"),
     };
-    for ((name, recorder), cost) in recorders.iter().zip(costs) {
-        let Some(cost) = cost else {
+    for ((name, recorder), costs) in recorders.iter().zip(costs) {
+        let of = |share: fn(&RoundCost) -> f64| {
+            Estimate::of_repetitions(&costs.iter().map(share).collect::<Vec<_>>())
+        };
+        let (Some(cpu), Some(wall)) = (of(|cost| cost.cpu), of(|cost| cost.wall)) else {
             eprintln!("{}: {name}: skipped, perf is missing", subject[0]);
             continue;
         };
-        let [mean, low, high] = [cost.mean, cost.low, cost.high].map(|share| 100.0 * share);
-        eprintln!("{}: {name}: {mean:.2} % [{low:.2} to {high:.2} %] for the subject", subject[0]);
+        let text = |cost: &Estimate| {
+            let [mean, low, high] = [cost.mean, cost.low, cost.high].map(|share| 100.0 * share);
+            format!("{mean:.2} % [{low:.2} to {high:.2} %]")
+        };
+        let (threads, pairs) = (subject[1], costs.len());
+        eprintln!(
+            "{} {threads}: {name}: cpu time {}, time {}, {pairs} pairs",
+            subject[0],
+            text(&cpu),
+            text(&wall)
+        );
         let is_own = matches!(recorder, CostedRecorder::Own { .. });
-        assert!(!is_own || cost.low <= share_max, "{name}: {cost:?}");
+        assert!(!is_own || cpu.low <= share_max, "{name}: {cpu:?}");
     }
 }
 
@@ -235,11 +282,42 @@ fn recording_costs_its_subject_as_little_as_perf() {
     expect_little_cost(["none", "1"], &[TABLES, FRAMES, PERF_FRAMES, PERF_DUMPS], SHARE_MAX);
 }
 
+/// A subject that keeps two cpus busy, so that the recorder takes its own cpu time from the
+/// subject.
+#[test]
+#[ignore = "takes a minute, and a quiet machine with two cpus"]
+fn recording_costs_busy_machine_as_little_as_perf() {
+    expect_little_cost(["none", "2"], &[TABLES, FRAMES, PERF_FRAMES], SHARE_MAX);
+}
+
 #[test]
 #[ignore = "takes a minute, and a quiet machine"]
 fn recording_of_waits_costs_its_subject_little() {
     expect_little_cost(["none", "1"], &[WAITS], SHARE_MAX);
     expect_little_cost(["relay", "2"], &[TABLES, WAITS], RELAY_SHARE_MAX);
+}
+
+/// The cpu time that the recorder itself takes, without the interrupts of the samples.
+#[test]
+#[ignore = "takes ten seconds"]
+fn recorder_takes_little_cpu_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    for subject in [["none", "1"], ["none", "2"], ["deep", "2"]] {
+        for (name, recorder) in [TABLES, FRAMES] {
+            let metered = MeteredSubject::start(subject);
+            let CostedRecorder::Own { stacks, waits } = recorder else { continue };
+            let options = own_options(metered.pid(), stacks, waits, Some(Duration::from_secs(2)), &path);
+            let summary = match record(&options, &AtomicBool::new(false)) {
+                Ok(recorded) => recorded.summary,
+                Err(error) => return eprintln!("skipped: {error}"),
+            };
+            let share = 100.0 * summary.own_cpu.as_secs_f64() / summary.duration.as_secs_f64();
+            let each_us = summary.own_cpu.as_secs_f64() * 1e6 / summary.samples as f64;
+            let samples = summary.samples;
+            eprintln!("{subject:?}: {name}: {share:.3} % of a cpu, {samples} samples, {each_us:.2} us each");
+        }
+    }
 }
 
 /// The counts on the path of a request: the request, a body and a turn of the event loop, while a

@@ -165,12 +165,13 @@ fn tell(recorded: &Recorded) -> Exit {
         Trigger::Cycles | Trigger::Events => "hardware cycles",
     };
     let mut lines = vec![format!(
-        "{} samples in {:.1} s at {} Hz ({trigger}); {}: {} KiB",
+        "{} samples in {:.1} s at {} Hz ({trigger}); {}: {} KiB; the recorder took {:.2} s of cpu time",
         summary.samples,
         summary.duration.as_secs_f64(),
         summary.origin.hz,
         summary.output.display(),
-        summary.bytes.div_ceil(1024)
+        summary.bytes.div_ceil(1024),
+        summary.own_cpu.as_secs_f64()
     )];
     if !summary.origin.kernel {
         lines.push(
