@@ -4,6 +4,8 @@
 //! Leaves out the order of events (`recorder` sorts them by time) and their meaning for processes
 //! (`processes`). Tested below with records in the kernel's form.
 
+use std::borrow::Cow;
+
 use linux_perf_data::Endianness;
 use linux_perf_data::linux_perf_event_reader::{
     BranchSampleFormat, ContextSwitchRecord, CpuMode, EventRecord, Mmap2FileId, RawData, RawEventRecord,
@@ -21,16 +23,23 @@ const CONTEXT_USER: u64 = -512_i64 as u64;
 
 /// An event of the kernel, with its time in nanoseconds of the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KernelEvent {
+pub(crate) struct KernelEvent<'a> {
     pub(crate) time: u64,
     pub(crate) cpu: u32,
-    pub(crate) what: EventKind,
+    pub(crate) what: EventKind<'a>,
+}
+
+impl KernelEvent<'_> {
+    /// The event with a copy of everything that it borrows.
+    pub(crate) fn into_owned(self) -> KernelEvent<'static> {
+        KernelEvent { time: self.time, cpu: self.cpu, what: self.what.into_owned() }
+    }
 }
 
 /// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EventKind {
-    Sample(Sample),
+pub(crate) enum EventKind<'a> {
+    Sample(Sample<'a>),
     /// A process or thread began.
     Fork {
         pid: i32,
@@ -59,7 +68,7 @@ pub(crate) enum EventKind {
     Lost(u64),
     Throttled,
     /// The stack of a thread that leaves its cpu; the weight is a number of switches.
-    Leaves(Sample),
+    Leaves(Sample<'a>),
     /// A thread left its cpu or took one.
     Switched {
         pid: i32,
@@ -67,6 +76,23 @@ pub(crate) enum EventKind {
         to: SwitchTarget,
     },
     SwitchesLost(u64),
+}
+
+impl EventKind<'_> {
+    fn into_owned(self) -> EventKind<'static> {
+        match self {
+            Self::Sample(sample) => EventKind::Sample(sample.into_owned()),
+            Self::Leaves(sample) => EventKind::Leaves(sample.into_owned()),
+            Self::Fork { pid, tid, parent, parent_tid } => EventKind::Fork { pid, tid, parent, parent_tid },
+            Self::Exit { pid, tid } => EventKind::Exit { pid, tid },
+            Self::Named { pid, tid, name, exec } => EventKind::Named { pid, tid, name, exec },
+            Self::Mapped { pid, map } => EventKind::Mapped { pid, map },
+            Self::Lost(count) => EventKind::Lost(count),
+            Self::Throttled => EventKind::Throttled,
+            Self::Switched { pid, tid, to } => EventKind::Switched { pid, tid, to },
+            Self::SwitchesLost(count) => EventKind::SwitchesLost(count),
+        }
+    }
 }
 
 /// The state of a thread after a switch.
@@ -81,7 +107,7 @@ pub(crate) enum SwitchTarget {
 
 /// A sample of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct Sample<'a> {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     /// Nanoseconds or cycles since the sample before.
@@ -91,18 +117,32 @@ pub(crate) struct Sample {
     /// Addresses in the process, innermost first.
     pub(crate) user: Vec<u64>,
     /// Instead of `user`: the start of a walk of the process's stack.
-    pub(crate) dump: Option<Dump>,
+    pub(crate) dump: Option<Dump<'a>>,
 }
 
-/// Registers of a thread and the upper part of its stack.
+impl Sample<'_> {
+    fn into_owned(self) -> Sample<'static> {
+        let Sample { pid, tid, weight, kernel, user, dump } = self;
+        Sample { pid, tid, weight, kernel, user, dump: dump.map(Dump::into_owned) }
+    }
+}
+
+/// Registers of a thread and the upper part of its stack, which may still lie in a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dump {
+pub(crate) struct Dump<'a> {
     pub(crate) ip: u64,
     pub(crate) sp: u64,
     pub(crate) fp: u64,
     /// The link register, 0 where there is none.
     pub(crate) lr: u64,
-    pub(crate) stack: Vec<u8>,
+    pub(crate) stack: Cow<'a, [u8]>,
+}
+
+impl Dump<'_> {
+    fn into_owned(self) -> Dump<'static> {
+        let Dump { ip, sp, fp, lr, stack } = self;
+        Dump { ip, sp, fp, lr, stack: Cow::Owned(stack.into_owned()) }
+    }
 }
 
 /// A file that stands in the memory of a process.
@@ -144,24 +184,21 @@ impl OwnRecords {
     }
 
     /// The event of a record; `None` for kinds that mean nothing here.
-    pub(crate) fn read(&self, record: &RawRecord<'_>) -> Option<KernelEvent> {
-        let body = RawData::from(record.body);
-        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, body, self.0), 1)
+    pub(crate) fn read<'a>(&self, record: &RawRecord<'a>) -> Option<KernelEvent<'a>> {
+        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, record.body, self.0), 1)
     }
 }
 
 /// The event of a record of any source; `None` for kinds that mean nothing here, and for records
 /// that end too early. `period` is the weight of a sample that tells none itself.
-pub(crate) fn typed(record: &RawEventRecord<'_>, period: u64) -> Option<KernelEvent> {
+pub(crate) fn typed<'a>(record: &RawEventRecord<'a>, period: u64) -> Option<KernelEvent<'a>> {
     let common = record.common_data().ok()?;
     let time = record.timestamp().unwrap_or(0);
     let what = match record.parse().ok()? {
         EventRecord::Sample(sample) => {
-            let chain: Vec<u64> = match &sample.callchain {
-                Some(chain) => (0..chain.len()).filter_map(|index| chain.get(index)).collect(),
-                None => Vec::new(),
-            };
-            let (mut kernel, mut user) = split(&chain);
+            let chain = sample.callchain.iter();
+            let addresses = chain.flat_map(|chain| (0..chain.len()).filter_map(|index| chain.get(index)));
+            let (mut kernel, mut user) = split(addresses);
             let dump = dump(&sample);
             if kernel.is_empty() && user.is_empty() && dump.is_none() {
                 // Recorded without call chains: the address alone.
@@ -217,12 +254,18 @@ pub(crate) fn typed(record: &RawEventRecord<'_>, period: u64) -> Option<KernelEv
 }
 
 /// Registers and stack of a sample; `None` for threads of the kernel and samples without them.
-fn dump(sample: &SampleRecord<'_>) -> Option<Dump> {
+fn dump<'a>(sample: &SampleRecord<'a>) -> Option<Dump<'a>> {
     let registers = sample.user_regs.as_ref()?;
     let of = |index: usize| REGISTERS.get(index).map(|number| registers.get(u64::from(*number)));
     let (stack, filled) = sample.user_stack.as_ref()?;
-    let mut stack = stack.as_slice().into_owned();
-    stack.truncate(*filled as usize);
+    let filled = *filled as usize;
+    let stack = match stack.as_slice() {
+        Cow::Borrowed(stack) => Cow::Borrowed(&stack[..filled.min(stack.len())]),
+        Cow::Owned(mut stack) => {
+            stack.truncate(filled);
+            Cow::Owned(stack)
+        }
+    };
     Some(Dump { ip: of(0)??, sp: of(1)??, fp: of(2)??, lr: of(3).flatten().unwrap_or(0), stack })
 }
 
@@ -231,10 +274,10 @@ fn text(bytes: RawData<'_>) -> String {
 }
 
 /// Splits a call chain at its marks into the kernel's addresses and those of the process.
-fn split(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+fn split(chain: impl Iterator<Item = u64>) -> (Vec<u64>, Vec<u64>) {
     let (mut kernel, mut user) = (Vec::new(), Vec::new());
     let mut of_kernel = false;
-    for &address in chain {
+    for address in chain {
         match address {
             CONTEXT_KERNEL => of_kernel = true,
             CONTEXT_USER => of_kernel = false,
@@ -267,7 +310,8 @@ mod tests {
         let mut words = vec![0xffff_8000_0000_1000, pair(7, 8), 5_000, pair(1, 0), 1_003_009, 5];
         words.extend(chain);
         let body = bytes(&words);
-        let event = OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 1, body: &body }).unwrap();
+        let event =
+            OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 1, body: body[..].into() }).unwrap();
         let what = EventKind::Sample(Sample {
             pid: 7,
             tid: 8,
@@ -282,7 +326,8 @@ mod tests {
     #[test]
     fn lost_record_has_time_and_cpu() {
         let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
-        let event = OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: &body }).unwrap();
+        let event =
+            OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: body[..].into() }).unwrap();
         assert_eq!(event, KernelEvent { time: 9_000, cpu: 2, what: EventKind::Lost(12) });
     }
 
@@ -293,7 +338,8 @@ mod tests {
         for (misc, to) in
             [(0, SwitchTarget::Runs), (1 << 13, SwitchTarget::Blocked), (3 << 13, SwitchTarget::Ready)]
         {
-            let event = OwnRecords::new(true).read(&RawRecord { kind: 15, misc, body: &body }).unwrap();
+            let event =
+                OwnRecords::new(true).read(&RawRecord { kind: 15, misc, body: body[..].into() }).unwrap();
             let what = EventKind::Switched { pid: 7, tid: 8, to };
             assert_eq!(event, KernelEvent { time: 9_000, cpu: 1, what });
         }
@@ -301,7 +347,10 @@ mod tests {
 
     #[test]
     fn short_record_is_no_event() {
-        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 0, body: &[1, 2, 3] }), None);
-        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 3, misc: 0, body: &[] }), None);
+        assert_eq!(
+            OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 0, body: [1, 2, 3][..].into() }),
+            None
+        );
+        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 3, misc: 0, body: [][..].into() }), None);
     }
 }

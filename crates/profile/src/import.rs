@@ -143,7 +143,7 @@ struct ImportedRecording<'p> {
     path: &'p Path,
     origin: Origin,
     /// Events without a time, until the recording begins.
-    early: Vec<KernelEvent>,
+    early: Vec<KernelEvent<'static>>,
     writer: Option<Writer>,
     session: Session,
     /// The latest time.
@@ -165,10 +165,10 @@ impl<'p> ImportedRecording<'p> {
         ProfileError::File { path: self.path.to_owned(), action: "write", source }
     }
 
-    fn take(&mut self, event: KernelEvent) -> Result<(), ProfileError> {
+    fn take(&mut self, event: KernelEvent<'_>) -> Result<(), ProfileError> {
         if self.writer.is_none() {
             if event.time == 0 {
-                self.early.push(event);
+                self.early.push(event.into_owned());
                 return Ok(());
             }
             self.begin(event.time)?;
@@ -186,7 +186,7 @@ impl<'p> ImportedRecording<'p> {
         Ok(())
     }
 
-    fn write(&mut self, event: KernelEvent) -> Result<(), ProfileError> {
+    fn write(&mut self, event: KernelEvent<'_>) -> Result<(), ProfileError> {
         self.last = self.last.max(event.time);
         let Self { writer: Some(writer), session, .. } = self else { return Ok(()) };
         let written = session.take(event, &mut |record| writer.write(record));

@@ -1,13 +1,14 @@
 //! Events of perf_event_open(2) and the rings in which the kernel leaves their records.
 //!
 //! This is the only file of the crate with unsafe code: the system call, its ioctls, and the pages
-//! that the kernel shares. `RecordRing::drain` copies each record out of the shared pages before
-//! the caller sees it, because the kernel may overwrite a record as soon as the tail has moved.
+//! that the kernel shares. Records are read in these pages, because a copy of 8 KiB for each sample
+//! would cost more than all else that the recorder does; their place is free after a walk of all.
 //! Leaves out the meaning of records (`event`) and the choice of events (`recorder`).
 //! Tested below on this process, where the kernel permits it, and through `tests/record.rs`.
 
 #![allow(unsafe_code)]
 
+use linux_perf_data::linux_perf_event_reader::RawData;
 use perf_event_open_sys::bindings::{
     self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK,
     PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
@@ -313,14 +314,17 @@ pub(crate) struct RecordRing {
     base: NonNull<u8>,
     page_bytes: usize,
     data_bytes: usize,
-    scratch: Vec<u8>,
+    /// The end of the records that are complete, as bytes since the start of the ring.
+    head: u64,
+    /// The first record that was not taken yet.
+    at: u64,
 }
 
-/// The type and the body of a record.
+/// A record in its place in the ring.
 pub(crate) struct RawRecord<'a> {
     pub(crate) kind: u32,
     pub(crate) misc: u16,
-    pub(crate) body: &'a [u8],
+    pub(crate) body: RawData<'a>,
 }
 
 impl RecordRing {
@@ -340,61 +344,96 @@ impl RecordRing {
             }
         };
         let data_bytes = pages * page_bytes;
-        Ok(Self { event, base, page_bytes, data_bytes, scratch: Vec::new() })
+        Ok(Self { event, base, page_bytes, data_bytes, head: 0, at: 0 })
     }
 
     pub(crate) fn event(&self) -> &SamplingEvent {
         &self.event
     }
 
-    /// Hands over each record that is complete now, oldest first, and frees its place.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(RawRecord<'_>)) {
+    /// Looks for records that are complete now.
+    pub(crate) fn look(&mut self) {
         let header = self.base.as_ptr().cast::<perf_event_mmap_page>();
-        // SAFETY: the header page is mapped as long as the ring lives, and both words are aligned.
-        // The kernel writes the head and this thread alone writes the tail.
-        let (head_word, tail_word) = unsafe {
-            (
-                AtomicU64::from_ptr(&raw mut (*header).data_head),
-                AtomicU64::from_ptr(&raw mut (*header).data_tail),
-            )
-        };
+        // SAFETY: the header page is mapped as long as the ring lives, and the word is aligned.
+        // Only the kernel writes the word.
+        let head = unsafe { AtomicU64::from_ptr(&raw mut (*header).data_head) };
         // Acquire pairs with the kernel's barrier between the write of a record and of the head.
-        let head = head_word.load(Ordering::Acquire);
-        let mut tail = tail_word.load(Ordering::Relaxed);
-        while head.wrapping_sub(tail) >= size_of::<bindings::perf_event_header>() as u64 {
-            let mut first = [0; 8];
-            self.copy(tail, &mut first);
-            let kind = u32::from_ne_bytes(first[..4].try_into().expect("four bytes"));
-            let misc = u16::from_ne_bytes(first[4..6].try_into().expect("two bytes"));
-            let size = u64::from(u16::from_ne_bytes(first[6..].try_into().expect("two bytes")));
-            if size < 8 || size > head.wrapping_sub(tail) {
-                // The kernel writes no such record; without this check the loop would not end.
-                tail = head;
-                break;
-            }
-            let mut body = std::mem::take(&mut self.scratch);
-            body.resize(size as usize - 8, 0);
-            self.copy(tail + 8, &mut body);
-            take(RawRecord { kind, misc, body: &body });
-            self.scratch = body;
-            tail += size;
-        }
-        // Release: the kernel must not see the new tail before the copies above are done.
-        tail_word.store(tail, Ordering::Release);
+        self.head = head.load(Ordering::Acquire);
+        self.skip_damage();
     }
 
-    fn copy(&self, at: u64, into: &mut [u8]) {
-        let start = (at % self.data_bytes as u64) as usize;
-        let until_end = into.len().min(self.data_bytes - start);
-        let (front, back) = into.split_at_mut(until_end);
-        // SAFETY: the data pages are mapped behind the header page, and `start + until_end` and
-        // `back.len()` are within them because a record is smaller than the ring. The kernel does
-        // not write between tail and head, where the record lies.
-        unsafe {
-            let data = self.base.as_ptr().add(self.page_bytes);
-            data.add(start).copy_to_nonoverlapping(front.as_mut_ptr(), front.len());
-            data.copy_to_nonoverlapping(back.as_mut_ptr(), back.len());
+    /// The time of the first record.
+    pub(crate) fn first_time(&self) -> Option<u64> {
+        let (kind, size) = self.first_head().map(|(kind, _, size)| (kind, size))?;
+        // A sample begins with address and thread, and behind other records stand time and cpu.
+        let offset = if kind == bindings::PERF_RECORD_SAMPLE { Some(24) } else { size.checked_sub(16) };
+        Some(offset.filter(|offset| offset + 8 <= size).map_or(0, |offset| self.word(self.at + offset)))
+    }
+
+    /// The first record.
+    pub(crate) fn first(&self) -> Option<RawRecord<'_>> {
+        let (kind, misc, size) = self.first_head()?;
+        Some(RawRecord { kind, misc, body: self.bytes(self.at + 8, size as usize - 8) })
+    }
+
+    /// Goes on to the next record. The place of this one stays taken.
+    pub(crate) fn pass(&mut self) {
+        self.at = self.first_head().map_or(self.head, |(_, _, size)| self.at + size);
+        self.skip_damage();
+    }
+
+    /// The kernel writes no record that `first_head` refuses; without this a walk would not end.
+    fn skip_damage(&mut self) {
+        if self.first_head().is_none() {
+            self.at = self.head;
         }
+    }
+
+    /// Gives the places of all passed records to the kernel.
+    pub(crate) fn free(&mut self) {
+        let header = self.base.as_ptr().cast::<perf_event_mmap_page>();
+        // SAFETY: as in `look`. Only this thread writes the word.
+        let tail = unsafe { AtomicU64::from_ptr(&raw mut (*header).data_tail) };
+        // Release: the kernel must not see the new tail before the records were read.
+        tail.store(self.at, Ordering::Release);
+    }
+
+    /// Type, flags and size of the first record, if these make sense.
+    fn first_head(&self) -> Option<(u32, u16, u64)> {
+        let left = self.head.wrapping_sub(self.at);
+        if left < 8 {
+            return None;
+        }
+        let [a, b, c, d, misc @ .., e, f] = self.word(self.at).to_ne_bytes();
+        let (kind, misc) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes(misc));
+        let size = u64::from(u16::from_ne_bytes([e, f]));
+        (8..=left).contains(&size).then_some((kind, misc, size))
+    }
+
+    /// A word of the ring. Records begin at multiples of eight, so no word goes around the end.
+    fn word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        let length = self.bytes(at, 8).read_exact(&mut word);
+        length.expect("a word has eight bytes");
+        u64::from_ne_bytes(word)
+    }
+
+    /// Bytes of the ring between the first record and the head; two parts around the end.
+    fn bytes(&self, at: u64, length: usize) -> RawData<'_> {
+        let start = (at % self.data_bytes as u64) as usize;
+        let until_end = length.min(self.data_bytes - start);
+        // SAFETY: the data pages are mapped behind the header page as long as the ring lives, and
+        // both parts are within them because a record is smaller than the ring. The kernel writes
+        // nothing between its tail and its head, where the bytes lie: `free` alone moves the tail,
+        // and cannot be called while the bytes are borrowed.
+        let (front, back) = unsafe {
+            let data = self.base.as_ptr().add(self.page_bytes);
+            (
+                std::slice::from_raw_parts(data.add(start), until_end),
+                std::slice::from_raw_parts(data, length - until_end),
+            )
+        };
+        if back.is_empty() { RawData::Single(front) } else { RawData::Split(front, back) }
     }
 }
 
@@ -461,7 +500,12 @@ mod tests {
         while samples < 3 && std::time::Instant::now() < deadline {
             sum = (0..100_000).fold(sum, |sum, term| std::hint::black_box(sum.wrapping_add(term)));
             for ring in &mut rings {
-                ring.drain(|record| samples += u32::from(record.kind == bindings::PERF_RECORD_SAMPLE));
+                ring.look();
+                while let Some(record) = ring.first() {
+                    samples += u32::from(record.kind == bindings::PERF_RECORD_SAMPLE);
+                    ring.pass();
+                }
+                ring.free();
             }
         }
         assert!(samples >= 3, "{samples} samples, sum {sum}");

@@ -20,7 +20,6 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::event::KernelEvent;
 use crate::format::{FileRecord, Origin, Writer};
 use crate::ledger::{CounterLedger, HardwareSet};
 use crate::priority::RaisedPriority;
@@ -184,7 +183,6 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
         Err(why) => ledger.lacks(WAITS, why),
     }
     failed = failed.or_else(|| writer.write(&ledger.columns()).err());
-    let mut waiting = Vec::new();
     let mut ticks = 0;
     let mut is_over = false;
     while failed.is_none() && !is_over {
@@ -203,8 +201,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
             continue;
         }
         let until = if is_over { u64::MAX } else { now_ns().saturating_sub(SETTLED.as_nanos() as u64) };
-        sampler.drain(&mut waiting);
-        failed = failed.or_else(|| write_until(until, &mut waiting, &mut session, &mut writer).err());
+        failed = failed.or_else(|| write_until(until, &mut sampler, &mut session, &mut writer).err());
         if session.wants_deeper_stacks() {
             sampler.deepen();
         }
@@ -262,15 +259,11 @@ fn existing(pid: i32) -> Result<i32, ProfileError> {
 /// Writes the events up to a time, oldest first; later ones may still lack predecessors.
 fn write_until(
     until: u64,
-    waiting: &mut Vec<KernelEvent>,
+    sampler: &mut StackSampler,
     session: &mut Session,
     writer: &mut Writer,
 ) -> io::Result<()> {
-    waiting.sort_by_key(|event| event.time);
-    let settled = waiting.partition_point(|event| event.time <= until);
-    for event in waiting.drain(..settled) {
-        session.take(event, &mut |record| writer.write(record))?;
-    }
+    sampler.drain(until, |event| session.take(event, &mut |record| writer.write(record)))?;
     if until < u64::MAX {
         session.write_waits(until, &mut |record| writer.write(record))?;
     }

@@ -208,27 +208,52 @@ impl StackSampler {
         }
     }
 
-    /// Takes all records out of the rings.
-    pub(crate) fn drain(&mut self, into: &mut Vec<KernelEvent>) {
-        for ring in &mut self.samples.rings {
-            ring.drain(|record| into.extend(self.records.read(&record)));
-        }
+    /// Hands over the records up to a time, oldest first, and frees their places. Later records
+    /// stay in the rings, because they may still lack predecessors.
+    pub(crate) fn drain<E>(
+        &mut self,
+        until: u64,
+        mut take: impl FnMut(KernelEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let samples = self.samples.rings.iter_mut().map(|ring| (ring, false));
         let switches = self.switches.iter_mut().flatten().flat_map(|set| &mut set.rings);
-        for ring in switches {
-            ring.drain(|record| {
-                into.extend(self.records.read(&record).and_then(|event| {
-                    let what = match event.what {
-                        EventKind::Sample(sample) => EventKind::Leaves(sample),
-                        EventKind::Lost(count) => EventKind::SwitchesLost(count),
-                        what @ EventKind::Switched { .. } => what,
-                        // A pause of stacks only; the switches themselves go on.
-                        _ => return None,
-                    };
-                    Some(KernelEvent { what, ..event })
-                }));
-            });
+        let mut rings: Vec<(&mut RecordRing, bool)> =
+            samples.chain(switches.map(|ring| (ring, true))).collect();
+        rings.iter_mut().for_each(|(ring, _)| ring.look());
+        let mut times: Vec<Option<u64>> = rings.iter().map(|(ring, _)| ring.first_time()).collect();
+        let mut taken = Ok(());
+        while let Some((index, _)) = oldest(&times, until) {
+            let (ring, has_switches) = &mut rings[index];
+            let event = ring.first().and_then(|record| self.records.read(&record));
+            let event = if *has_switches { event.and_then(of_switches) } else { event };
+            taken = event.map_or(Ok(()), &mut take);
+            ring.pass();
+            times[index] = ring.first_time();
+            if taken.is_err() {
+                break;
+            }
         }
+        rings.iter_mut().for_each(|(ring, _)| ring.free());
+        taken
     }
+}
+
+/// The place and the value of the least of the times up to `until`; the first of equal ones.
+fn oldest(times: &[Option<u64>], until: u64) -> Option<(usize, u64)> {
+    let known = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
+    known.min_by_key(|(_, time)| *time).filter(|(_, time)| *time <= until)
+}
+
+/// The event of a record from a ring of switches.
+fn of_switches(event: KernelEvent<'_>) -> Option<KernelEvent<'_>> {
+    let what = match event.what {
+        EventKind::Sample(sample) => EventKind::Leaves(sample),
+        EventKind::Lost(count) => EventKind::SwitchesLost(count),
+        what @ EventKind::Switched { .. } => what,
+        // A pause of stacks only; the switches themselves go on.
+        _ => return None,
+    };
+    Some(KernelEvent { what, ..event })
 }
 
 pub(crate) fn system(what: &'static str, source: io::Error) -> ProfileError {

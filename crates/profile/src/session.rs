@@ -6,7 +6,7 @@
 //! file. Tested below.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::{io, mem};
 
 use vermeil_io::StackMark;
 
@@ -24,6 +24,8 @@ const STACKS_MAX: usize = 131_072;
 const CUT_MAX: u64 = 10;
 /// Places to be named at the end of a recording. The others are named by the report.
 const PLACES_MAX: usize = 1 << 20;
+/// Addresses whose places are known, 160 KiB.
+const KNOWN_SLOTS: usize = 4_096;
 /// Modules that are told apart. Further ones count as unknown.
 const MODULES_MAX: usize = 65_536;
 
@@ -37,6 +39,10 @@ pub(crate) struct Session {
     module_ids: HashMap<Module, u32>,
     stacks: HashMap<Box<[Frame]>, u32>,
     stacks_written: u32,
+    known: KnownPlaces,
+    /// Kept between samples for their memory.
+    frames: Vec<Frame>,
+    walked: Vec<u64>,
     places: HashSet<Frame>,
     counts: Counts,
     files: ModuleFiles,
@@ -55,6 +61,54 @@ pub(crate) struct Counts {
     pub(crate) throttled: u64,
 }
 
+/// The places of addresses that were seen lately, so that a frame costs no search in maps and no
+/// comparison of paths. A slot holds the latest of its addresses.
+struct KnownPlaces {
+    slots: Box<[KnownPlace]>,
+    /// Slots of an earlier generation are empty.
+    generation: u32,
+}
+
+#[derive(Clone, Copy)]
+struct KnownPlace {
+    generation: u32,
+    /// `None` in the kernel.
+    pid: Option<i32>,
+    address: u64,
+    place: Frame,
+}
+
+impl Default for KnownPlaces {
+    fn default() -> Self {
+        let none = KnownPlace { generation: 0, pid: None, address: 0, place: Frame { module: 0, offset: 0 } };
+        Self { slots: vec![none; KNOWN_SLOTS].into(), generation: 1 }
+    }
+}
+
+impl KnownPlaces {
+    fn slot(pid: Option<i32>, address: u64) -> usize {
+        // Multiplication by the golden ratio mixes the lower bits into the upper, which are taken.
+        let key = address ^ (u64::from(pid.unwrap_or(0) as u32) << 48);
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - KNOWN_SLOTS.ilog2())) as usize
+    }
+
+    fn get(&self, pid: Option<i32>, address: u64) -> Option<Frame> {
+        let slot = &self.slots[Self::slot(pid, address)];
+        let is_here = slot.generation == self.generation && (slot.pid, slot.address) == (pid, address);
+        is_here.then_some(slot.place)
+    }
+
+    fn put(&mut self, pid: Option<i32>, address: u64, place: Frame) {
+        let generation = self.generation;
+        self.slots[Self::slot(pid, address)] = KnownPlace { generation, pid, address, place };
+    }
+
+    /// Forgets all places, because maps change.
+    fn forget(&mut self) {
+        self.generation += 1;
+    }
+}
+
 impl Session {
     pub(crate) fn new(processes: Processes) -> Self {
         let files = ModuleFiles::new(processes.are_here());
@@ -65,6 +119,9 @@ impl Session {
             module_ids: HashMap::new(),
             stacks: HashMap::new(),
             stacks_written: 0,
+            known: KnownPlaces::default(),
+            frames: Vec::new(),
+            walked: Vec::new(),
             places: HashSet::new(),
             counts: Counts::default(),
             files,
@@ -186,21 +243,20 @@ impl Session {
     /// The destination's.
     pub(crate) fn take(
         &mut self,
-        event: KernelEvent,
+        event: KernelEvent<'_>,
         write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<()> {
         let KernelEvent { time, cpu, what } = event;
         match what {
             EventKind::Sample(sample) if self.processes.contains(sample.pid) => {
-                let stack = self.stack(&sample, write)?;
-                let Sample { pid, tid, weight, dump, .. } = sample;
-                let color = dump.and_then(|dump| StackMark::find(&dump.stack, dump.sp)).unwrap_or(0);
+                let (stack, color) = self.stack(&sample, write)?;
+                let Sample { pid, tid, weight, .. } = sample;
                 self.counts.samples += 1;
                 write(&FileRecord::Sample { time, cpu, pid, tid, stack, weight, color })?;
             }
             EventKind::Sample(_) => self.counts.others += 1,
             EventKind::Leaves(sample) if self.waits.is_some() && self.processes.contains(sample.pid) => {
-                let left = LeftStack { stack: Some(self.stack(&sample, write)?), switches: sample.weight };
+                let left = LeftStack { stack: Some(self.stack(&sample, write)?.0), switches: sample.weight };
                 self.waits.iter_mut().for_each(|waits| waits.leaves_with(sample.tid, left));
             }
             // The kernel no longer knows the number of a thread that ends.
@@ -214,7 +270,7 @@ impl Session {
             EventKind::Fork { pid, tid, parent, parent_tid } => {
                 self.waits.iter_mut().for_each(|waits| waits.begins(tid));
                 if pid != parent {
-                    self.unwinder.forget(pid);
+                    self.forget(pid);
                 }
                 self.processes.fork(pid, parent);
                 self.inherit_name(pid, tid, parent_tid, write)?;
@@ -228,7 +284,7 @@ impl Session {
             }
             EventKind::Named { pid, tid, name, exec } => {
                 if exec {
-                    self.unwinder.forget(pid);
+                    self.forget(pid);
                     self.processes.exec(pid);
                 }
                 if self.processes.contains(pid) {
@@ -236,7 +292,7 @@ impl Session {
                 }
             }
             EventKind::Mapped { pid, map } => {
-                self.unwinder.forget(pid);
+                self.forget(pid);
                 self.processes.map(pid, map);
             }
             EventKind::Lost(count) => {
@@ -251,39 +307,50 @@ impl Session {
         Ok(())
     }
 
+    /// The maps of a process change.
+    fn forget(&mut self, pid: i32) {
+        self.unwinder.forget(pid);
+        self.known.forget();
+    }
+
+    /// The number of a sample's stack, and the color that its thread ran, 0 for none.
     fn stack(
         &mut self,
-        sample: &Sample,
+        sample: &Sample<'_>,
         write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
-    ) -> io::Result<u32> {
-        let mut frames = Vec::with_capacity(sample.kernel.len() + sample.user.len());
+    ) -> io::Result<(u32, u64)> {
+        let (mut frames, mut walked) = (mem::take(&mut self.frames), mem::take(&mut self.walked));
+        frames.clear();
+        walked.clear();
         for (depth, &address) in sample.kernel.iter().enumerate() {
-            let module = self.module(Module { path: KERNEL.to_owned(), build_id: Vec::new() }, write)?;
-            frames.push(Frame { module, offset: address - u64::from(depth > 0) });
+            frames.push(self.place(None, address - u64::from(depth > 0), write)?);
         }
-        let walked = sample.dump.as_ref().map(|dump| {
-            self.unwinder.walk(sample.pid, dump, &self.processes, &mut self.files, self.frames_max)
-        });
-        let user = walked.as_ref().unwrap_or(&sample.user);
+        let mut color = 0;
+        if let Some(dump) = &sample.dump {
+            let (unwinder, files) = (&mut self.unwinder, &mut self.files);
+            let reach = unwinder.walk(sample.pid, dump, &self.processes, files, self.frames_max, &mut walked);
+            // A mark stands in one of the frames. The rest of the copy, which is most of the bytes,
+            // is not read.
+            color = StackMark::find(&dump.stack[..reach], dump.sp).unwrap_or(0);
+        }
+        let user = if sample.dump.is_some() { &walked } else { &sample.user };
         for (depth, &address) in user.iter().enumerate() {
             // A caller's address is the one behind its call, which may be another function's first.
             let address = address.saturating_sub(u64::from(depth > 0));
-            let frame = match self.processes.find(sample.pid, address) {
-                Some(map) => {
-                    let (module, offset) = (Module::of(map), address - map.start + map.offset);
-                    if !self.module_ids.contains_key(&module) {
-                        self.files.place(sample.pid, map);
-                    }
-                    Frame { module: self.module(module, write)?, offset }
-                }
-                None => {
-                    let unknown = Module { path: UNKNOWN.to_owned(), build_id: Vec::new() };
-                    Frame { module: self.module(unknown, write)?, offset: address }
-                }
-            };
-            frames.push(frame);
+            frames.push(self.place(Some(sample.pid), address, write)?);
         }
-        if let Some(id) = self.stacks.get(frames.as_slice()) {
+        let id = self.stack_id(&frames, write);
+        (self.frames, self.walked) = (frames, walked);
+        Ok((id?, color))
+    }
+
+    /// The number of a stack, which is written if the stack is new.
+    fn stack_id(
+        &mut self,
+        frames: &[Frame],
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<u32> {
+        if let Some(id) = self.stacks.get(frames) {
             return Ok(*id);
         }
         if self.stacks.len() == STACKS_MAX {
@@ -292,11 +359,38 @@ impl Session {
         if self.places.len() < PLACES_MAX {
             self.places.extend(frames.iter().copied());
         }
-        write(&FileRecord::Stack(frames.clone()))?;
+        write(&FileRecord::Stack(frames.to_vec()))?;
         let id = self.stacks_written;
         self.stacks_written += 1;
         self.stacks.insert(frames.into(), id);
         Ok(id)
+    }
+
+    /// The place of an address in a process, or in the kernel for `None`.
+    fn place(
+        &mut self,
+        pid: Option<i32>,
+        address: u64,
+        write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
+    ) -> io::Result<Frame> {
+        if let Some(place) = self.known.get(pid, address) {
+            return Ok(place);
+        }
+        let bracketed = |name: &str| Module { path: name.to_owned(), build_id: Vec::new() };
+        let map = pid.and_then(|pid| Some((pid, self.processes.find(pid, address)?)));
+        let (module, offset) = match map {
+            Some((pid, map)) => {
+                let module = Module::of(map);
+                if !self.module_ids.contains_key(&module) {
+                    self.files.place(pid, map);
+                }
+                (module, address - map.start + map.offset)
+            }
+            None => (bracketed(if pid.is_some() { UNKNOWN } else { KERNEL }), address),
+        };
+        let place = Frame { module: self.module(module, write)?, offset };
+        self.known.put(pid, address, place);
+        Ok(place)
     }
 
     fn module(
@@ -330,7 +424,7 @@ mod tests {
     use super::*;
     use crate::event::Map;
 
-    fn sample(pid: i32, user: &[u64]) -> KernelEvent {
+    fn sample(pid: i32, user: &[u64]) -> KernelEvent<'static> {
         let sample = Sample {
             pid,
             tid: pid,
@@ -342,7 +436,7 @@ mod tests {
         KernelEvent { time: 1, cpu: 0, what: EventKind::Sample(sample) }
     }
 
-    fn run(session: &mut Session, events: Vec<KernelEvent>) -> Vec<FileRecord> {
+    fn run(session: &mut Session, events: Vec<KernelEvent<'_>>) -> Vec<FileRecord> {
         let mut records = Vec::new();
         for event in events {
             session
@@ -355,11 +449,11 @@ mod tests {
         records
     }
 
-    fn event(what: EventKind) -> KernelEvent {
+    fn event(what: EventKind<'static>) -> KernelEvent<'static> {
         KernelEvent { time: 0, cpu: 0, what }
     }
 
-    fn map(pid: i32, start: u64) -> KernelEvent {
+    fn map(pid: i32, start: u64) -> KernelEvent<'static> {
         let map = Map { start, length: 0x1000, offset: 0x400, path: "/bin/x".to_owned(), build_id: None };
         event(EventKind::Mapped { pid, map })
     }

@@ -66,15 +66,17 @@ impl Unwinder {
         self.cut
     }
 
-    /// The addresses of a stack, innermost first; callers' are return addresses.
+    /// Appends the addresses of a stack, innermost first; callers' are return addresses. Returns
+    /// the bytes of the copy that hold the frames found.
     pub(crate) fn walk(
         &mut self,
         pid: i32,
-        dump: &Dump,
+        dump: &Dump<'_>,
         processes: &Processes,
         files: &mut ModuleFiles,
         frames_max: usize,
-    ) -> Vec<u64> {
+        found: &mut Vec<u64>,
+    ) -> usize {
         if !self.processes.contains_key(&pid) {
             let mut unwinder = ProcessUnwinder::new();
             for map in processes.maps(pid) {
@@ -86,11 +88,13 @@ impl Unwinder {
         }
         let unwinder = &self.processes[&pid];
         let is_short = dump.stack.len() == SHORT_DUMP_BYTES as usize;
-        let mut is_cut = false;
+        let (mut is_cut, mut reach) = (false, 0);
         let mut read = |address: u64| -> Result<u64, ()> {
             let at = usize::try_from(address.checked_sub(dump.sp).ok_or(())?).map_err(|_| ())?;
             is_cut |= is_short && (SHORT_DUMP_BYTES as usize - 7..DUMP_BYTES as usize).contains(&at);
-            let word = dump.stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
+            let end = at.checked_add(8).ok_or(())?;
+            let word = dump.stack.get(at..end).ok_or(())?;
+            reach = reach.max(end);
             Ok(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
         };
         #[cfg(target_arch = "x86_64")]
@@ -98,15 +102,15 @@ impl Unwinder {
         #[cfg(target_arch = "aarch64")]
         let registers = Registers::new(dump.lr, dump.sp, dump.fp);
         let mut frames = unwinder.iter_frames(dump.ip, registers, &mut self.cache, &mut read);
-        let mut found = Vec::new();
-        while let Ok(Some(frame)) = frames.next() {
-            found.push(frame.address());
-            if found.len() == frames_max {
-                break;
+        let is_whole = loop {
+            match frames.next() {
+                Ok(Some(frame)) if found.len() < frames_max => found.push(frame.address()),
+                Ok(None) => break true,
+                Ok(Some(_)) | Err(_) => break false,
             }
-        }
+        };
         self.cut += u64::from(is_cut);
-        found
+        if is_whole { reach } else { dump.stack.len() }
     }
 
     /// The module of a map, whose file can be read at `place`.
