@@ -5,6 +5,7 @@
 //! (`processes`). Tested below with records in the kernel's form.
 
 use std::borrow::Cow;
+use std::io;
 
 use linux_perf_data::Endianness;
 use linux_perf_data::linux_perf_event_reader::{
@@ -12,7 +13,7 @@ use linux_perf_data::linux_perf_event_reader::{
     ReadFormat, RecordIdParseInfo, RecordParseInfo, RecordType, SampleFormat, SampleRecord, TaskWasPreempted,
 };
 
-use crate::perf::{DUMP_FIELDS, REGISTERS, RawRecord, SAMPLE_FIELDS, register_mask};
+use crate::perf::{REGISTERS, RawRecord, SoftwareCounts};
 
 /// Addresses from here on are marks between the parts of a call chain, not addresses.
 const CONTEXT_MIN: u64 = -4095_i64 as u64;
@@ -118,12 +119,14 @@ pub(crate) struct Sample<'a> {
     pub(crate) user: Vec<u64>,
     /// Instead of `user`: the start of a walk of the process's stack.
     pub(crate) dump: Option<Dump<'a>>,
+    /// The counters of the cpu.
+    pub(crate) counts: Option<SoftwareCounts>,
 }
 
 impl Sample<'_> {
     fn into_owned(self) -> Sample<'static> {
-        let Sample { pid, tid, weight, kernel, user, dump } = self;
-        Sample { pid, tid, weight, kernel, user, dump: dump.map(Dump::into_owned) }
+        let dump = self.dump.map(Dump::into_owned);
+        Sample { dump, ..self }
     }
 }
 
@@ -156,37 +159,127 @@ pub(crate) struct Map {
 }
 
 /// Reads the records of the recorder's own events.
-pub(crate) struct OwnRecords(RecordParseInfo);
+#[derive(Clone, Copy)]
+pub(crate) struct OwnRecords {
+    /// Whether samples hold registers and a copy of the stack.
+    pub(crate) dumps: bool,
+    /// Whether samples hold the counts of [`SOFTWARE`](crate::perf::SOFTWARE).
+    pub(crate) counts: bool,
+}
+
+/// Where the records of the recorder's events other than samples have the common fields.
+const OTHER_RECORDS: RecordParseInfo = RecordParseInfo {
+    endian: Endianness::NATIVE,
+    sample_format: SampleFormat::TID.union(SampleFormat::TIME).union(SampleFormat::CPU),
+    branch_sample_format: BranchSampleFormat::empty(),
+    read_format: ReadFormat::empty(),
+    // Behind a record stand thread (8 bytes), time (8) and cpu (8).
+    common_data_offset_from_end: Some(24),
+    nonsample_record_time_offset_from_end: Some(16),
+    sample_record_time_offset_from_start: None,
+    sample_regs_user: 0,
+    user_regs_count: 0,
+    sample_regs_intr: 0,
+    intr_regs_count: 0,
+    id_parse_info: RecordIdParseInfo {
+        nonsample_record_id_offset_from_end: None,
+        sample_record_id_offset_from_start: None,
+    },
+};
 
 impl OwnRecords {
-    pub(crate) fn new(dumps: bool) -> Self {
-        let (fields, registers) =
-            if dumps { (SAMPLE_FIELDS | DUMP_FIELDS, register_mask()) } else { (SAMPLE_FIELDS, 0) };
-        Self(RecordParseInfo {
-            endian: Endianness::NATIVE,
-            sample_format: SampleFormat::from_bits_truncate(fields),
-            branch_sample_format: BranchSampleFormat::empty(),
-            read_format: ReadFormat::empty(),
-            // Behind other records stand thread (8 bytes), time (8) and cpu (8).
-            common_data_offset_from_end: Some(24),
-            nonsample_record_time_offset_from_end: Some(16),
-            // A sample begins with address and thread.
-            sample_record_time_offset_from_start: Some(16),
-            sample_regs_user: registers,
-            user_regs_count: registers.count_ones() as u8,
-            sample_regs_intr: 0,
-            intr_regs_count: 0,
-            id_parse_info: RecordIdParseInfo {
-                nonsample_record_id_offset_from_end: None,
-                sample_record_id_offset_from_start: None,
-            },
-        })
+    /// The event of a record; `None` for kinds that mean nothing here.
+    pub(crate) fn read<'a>(self, record: &RawRecord<'a>) -> Option<KernelEvent<'a>> {
+        let kind = RecordType(record.kind);
+        if kind == RecordType::SAMPLE {
+            return self.sample(record.body).ok();
+        }
+        typed(&RawEventRecord::new(kind, record.misc, record.body, OTHER_RECORDS), 1)
     }
 
-    /// The event of a record; `None` for kinds that mean nothing here.
-    pub(crate) fn read<'a>(&self, record: &RawRecord<'a>) -> Option<KernelEvent<'a>> {
-        typed(&RawEventRecord::new(RecordType(record.kind), record.misc, record.body, self.0), 1)
+    /// A sample, whose fields stand in the order of `perf::SAMPLE_FIELDS`.
+    fn sample(self, mut body: RawData<'_>) -> io::Result<KernelEvent<'_>> {
+        let rest = &mut body;
+        let _address = word(rest)?;
+        let [pid, tid] = halves(rest)?;
+        let time = word(rest)?;
+        let [cpu, _] = halves(rest)?;
+        let weight = word(rest)?;
+        let counts = if self.counts { counts(rest)? } else { None };
+        let length = word(rest)?.min(rest.len() as u64 / 8);
+        let (kernel, user) = split((0..length).map_while(|_| word(rest).ok()));
+        let dump = if self.dumps { own_dump(rest)? } else { None };
+        let sample = Sample { pid: pid as i32, tid: tid as i32, weight, kernel, user, dump, counts };
+        Ok(KernelEvent { time, cpu, what: EventKind::Sample(sample) })
     }
+}
+
+fn word(rest: &mut RawData<'_>) -> io::Result<u64> {
+    if let RawData::Single(bytes) = *rest
+        && let Some((word, after)) = bytes.split_first_chunk()
+    {
+        *rest = RawData::Single(after);
+        return Ok(u64::from_ne_bytes(*word));
+    }
+    let mut bytes = [0; 8];
+    rest.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Two numbers of four bytes.
+fn halves(rest: &mut RawData<'_>) -> io::Result<[u32; 2]> {
+    let [a, b, c, d, e, f, g, h] = word(rest)?.to_ne_bytes();
+    Ok([[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes))
+}
+
+/// The counts of a sample: their number, the sampling event's own, then the others.
+fn counts(rest: &mut RawData<'_>) -> io::Result<Option<SoftwareCounts>> {
+    let length = word(rest)?;
+    let mut counts = SoftwareCounts::default();
+    for index in 0..length {
+        let count = word(rest)?;
+        let place = (index as usize).checked_sub(1).and_then(|place| counts.get_mut(place));
+        place.into_iter().for_each(|place| *place = count);
+    }
+    Ok((length as usize > counts.len()).then_some(counts))
+}
+
+/// Registers and stack; `None` for threads of the kernel.
+fn own_dump<'a>(rest: &mut RawData<'a>) -> io::Result<Option<Dump<'a>>> {
+    let mut registers = [0; REGISTERS.len()];
+    let has_registers = word(rest)? != 0;
+    if has_registers {
+        for number in registers_in_order() {
+            registers[number] = word(rest)?;
+        }
+    }
+    let length = word(rest)? as usize;
+    if length == 0 {
+        return Ok(None);
+    }
+    let copied = rest.split_off_prefix(length)?;
+    let filled = word(rest)? as usize;
+    let of = |index: usize| registers.get(index).copied().unwrap_or(0);
+    let stack = first_bytes(copied, filled);
+    Ok(has_registers.then(|| Dump { ip: of(0), sp: of(1), fp: of(2), lr: of(3), stack }))
+}
+
+/// The first bytes of a copy, without a copy unless the bytes go around the end of a ring.
+fn first_bytes(bytes: RawData<'_>, length: usize) -> Cow<'_, [u8]> {
+    match bytes.as_slice() {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..length.min(bytes.len())]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(length);
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+/// The places in `REGISTERS` in the kernel's order, by number.
+fn registers_in_order() -> [usize; REGISTERS.len()] {
+    let mut order = std::array::from_fn(|place| place);
+    order.sort_unstable_by_key(|place: &usize| REGISTERS[*place]);
+    order
 }
 
 /// The event of a record of any source; `None` for kinds that mean nothing here, and for records
@@ -212,6 +305,7 @@ pub(crate) fn typed<'a>(record: &RawEventRecord<'a>, period: u64) -> Option<Kern
                 kernel,
                 user,
                 dump,
+                counts: None,
             })
         }
         EventRecord::Fork(fork) => {
@@ -258,14 +352,7 @@ fn dump<'a>(sample: &SampleRecord<'a>) -> Option<Dump<'a>> {
     let registers = sample.user_regs.as_ref()?;
     let of = |index: usize| REGISTERS.get(index).map(|number| registers.get(u64::from(*number)));
     let (stack, filled) = sample.user_stack.as_ref()?;
-    let filled = *filled as usize;
-    let stack = match stack.as_slice() {
-        Cow::Borrowed(stack) => Cow::Borrowed(&stack[..filled.min(stack.len())]),
-        Cow::Owned(mut stack) => {
-            stack.truncate(filled);
-            Cow::Owned(stack)
-        }
-    };
+    let stack = first_bytes(*stack, *filled as usize);
     Some(Dump { ip: of(0)??, sp: of(1)??, fp: of(2)??, lr: of(3).flatten().unwrap_or(0), stack })
 }
 
@@ -310,8 +397,9 @@ mod tests {
         let mut words = vec![0xffff_8000_0000_1000, pair(7, 8), 5_000, pair(1, 0), 1_003_009, 5];
         words.extend(chain);
         let body = bytes(&words);
-        let event =
-            OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 1, body: body[..].into() }).unwrap();
+        let event = OwnRecords { dumps: false, counts: false }
+            .read(&RawRecord { kind: 9, misc: 1, body: body[..].into() })
+            .unwrap();
         let what = EventKind::Sample(Sample {
             pid: 7,
             tid: 8,
@@ -319,15 +407,47 @@ mod tests {
             kernel: vec![0xffff_8000_0000_1000],
             user: vec![0x40_1000, 0x40_2000],
             dump: None,
+            counts: None,
         });
         assert_eq!(event, KernelEvent { time: 5_000, cpu: 1, what });
     }
 
     #[test]
+    fn sample_has_counts_registers_and_stack() {
+        let mut words = vec![0x40_1000, pair(7, 8), 5_000, pair(1, 0), 1_003_009];
+        words.extend([4, 99, 10, 20, 30]);
+        words.extend([2, CONTEXT_KERNEL, 0xffff_8000_0000_1000]);
+        // The kernel writes registers by number: frame, stack and instruction pointer.
+        let numbers: Vec<u64> = (0..REGISTERS.len() as u64).map(|order| 0x100 + order).collect();
+        words.push(2);
+        words.extend(&numbers);
+        words.extend([16, 0x77, 0x88, 8]);
+        let body = bytes(&words);
+        let own = OwnRecords { dumps: true, counts: true };
+        for split in [0, 60, 150, body.len() - 20] {
+            let parts = RawData::Split(&body[..split], &body[split..]);
+            let event = own.read(&RawRecord { kind: 9, misc: 1, body: parts }).unwrap();
+            let EventKind::Sample(sample) = event.what else { panic!("{event:?}") };
+            assert_eq!(sample.counts, Some([10, 20, 30]));
+            let dump = sample.dump.unwrap();
+            assert_eq!(*dump.stack, 0x77_u64.to_ne_bytes(), "the part of the copy that is filled");
+            let order = registers_in_order();
+            let found = [dump.ip, dump.sp, dump.fp];
+            let expected = [0, 1, 2].map(|place| numbers[order.iter().position(|at| *at == place).unwrap()]);
+            assert_eq!(found, expected);
+        }
+        for length in 0..body.len() {
+            let cut = RawRecord { kind: 9, misc: 1, body: body[..length].into() };
+            assert_eq!(own.read(&cut), None, "{length} bytes");
+        }
+    }
+
+    #[test]
     fn lost_record_has_time_and_cpu() {
         let body = bytes(&[3, 12, pair(7, 7), 9_000, pair(2, 0)]);
-        let event =
-            OwnRecords::new(false).read(&RawRecord { kind: 2, misc: 0, body: body[..].into() }).unwrap();
+        let event = OwnRecords { dumps: false, counts: false }
+            .read(&RawRecord { kind: 2, misc: 0, body: body[..].into() })
+            .unwrap();
         assert_eq!(event, KernelEvent { time: 9_000, cpu: 2, what: EventKind::Lost(12) });
     }
 
@@ -338,8 +458,9 @@ mod tests {
         for (misc, to) in
             [(0, SwitchTarget::Runs), (1 << 13, SwitchTarget::Blocked), (3 << 13, SwitchTarget::Ready)]
         {
-            let event =
-                OwnRecords::new(true).read(&RawRecord { kind: 15, misc, body: body[..].into() }).unwrap();
+            let event = OwnRecords { dumps: true, counts: true }
+                .read(&RawRecord { kind: 15, misc, body: body[..].into() })
+                .unwrap();
             let what = EventKind::Switched { pid: 7, tid: 8, to };
             assert_eq!(event, KernelEvent { time: 9_000, cpu: 1, what });
         }
@@ -348,9 +469,20 @@ mod tests {
     #[test]
     fn short_record_is_no_event() {
         assert_eq!(
-            OwnRecords::new(false).read(&RawRecord { kind: 9, misc: 0, body: [1, 2, 3][..].into() }),
+            OwnRecords { dumps: false, counts: false }.read(&RawRecord {
+                kind: 9,
+                misc: 0,
+                body: [1, 2, 3][..].into()
+            }),
             None
         );
-        assert_eq!(OwnRecords::new(false).read(&RawRecord { kind: 3, misc: 0, body: [][..].into() }), None);
+        assert_eq!(
+            OwnRecords { dumps: false, counts: false }.read(&RawRecord {
+                kind: 3,
+                misc: 0,
+                body: [][..].into()
+            }),
+            None
+        );
     }
 }

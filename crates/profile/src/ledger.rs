@@ -6,26 +6,20 @@
 //! rates (`report`). Sources: perf events, `/proc/stat`, `/proc/interrupts`, `/proc/pressure`.
 //! Tested below.
 
-use std::fs;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 
 use perf_event_open_sys::bindings::{
     PERF_COUNT_HW_CACHE_DTLB, PERF_COUNT_HW_CACHE_ITLB, PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_MISSES,
     PERF_COUNT_HW_CACHE_NODE, PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CPU_CYCLES,
-    PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_MIGRATIONS,
-    PERF_COUNT_SW_PAGE_FAULTS,
+    PERF_COUNT_HW_INSTRUCTIONS,
 };
 
 use crate::format::{FileRecord, MissingCounter, Series};
 use crate::machine;
-use crate::perf::{Counted, CounterGroup};
+use crate::perf::{Counted, CounterGroup, SOFTWARE, SoftwareCounts};
 use crate::work::WorkReader;
-
-/// Events of the kernel, counted on each cpu.
-const SOFTWARE: [(&str, Counted); 3] = [
-    ("context switches", Counted::software(PERF_COUNT_SW_CONTEXT_SWITCHES)),
-    ("migrations", Counted::software(PERF_COUNT_SW_CPU_MIGRATIONS)),
-    ("page faults", Counted::software(PERF_COUNT_SW_PAGE_FAULTS)),
-];
 
 /// The columns of `/proc/stat` that are kept, by their place behind the cpu's name, joined.
 const STAT: [(&str, &[usize]); 4] =
@@ -78,18 +72,45 @@ impl HardwareSet {
     }
 }
 
+/// The time between two ticks. Values between two readings are those of the reading before.
+pub(crate) const TICK_NS: u64 = 10_000_000;
+/// Readings of `/proc` for each of `/proc/interrupts`, which takes 64 µs on two cpus, and all other
+/// files 16 µs.
+const INTERRUPTS_READINGS: u64 = 5;
+/// How long a cpu may have no sample, until its counts are read.
+const SAMPLED_NS: u64 = 100_000_000;
+
+/// The counts of a cpu, by its samples.
+#[derive(Clone, Copy, Default)]
+struct SampledCpu {
+    counts: SoftwareCounts,
+    /// The time of the latest sample or reading.
+    time: u64,
+}
+
 /// The counters of a recording.
 pub(crate) struct CounterLedger {
     cpus: Vec<u32>,
     /// The memory node of each cpu.
     nodes: Vec<u32>,
+    /// By the place in `cpus`; empty if samples have no counts.
+    sampled: Vec<SampledCpu>,
+    /// Ticks that wait for the samples up to their time, with the other values.
+    waiting: VecDeque<(u64, Vec<u64>)>,
+    /// The other values of the latest reading.
+    others: Vec<u64>,
+    read_ns: u64,
     groups: Vec<(CounterGroup, usize)>,
     series: Vec<Series>,
     missing: Vec<MissingCounter>,
     /// Values of the sources that are read less often.
     slow: Vec<u64>,
-    has_interrupts: bool,
-    pressure: Vec<(&'static str, &'static str)>,
+    stat: ProcFile,
+    /// `None` where the file cannot be read.
+    interrupts: Option<ProcFile>,
+    interrupt_counts: Vec<u64>,
+    pressure: Vec<ProcFile>,
+    proc_readings: u64,
     work: WorkReader,
     multiplexed: bool,
     tick_ns: u64,
@@ -97,21 +118,32 @@ pub(crate) struct CounterLedger {
 
 impl CounterLedger {
     /// Opens the counters that this machine and user can read.
-    pub(crate) fn open(cpus: &[u32], set: HardwareSet) -> Self {
+    pub(crate) fn open(cpus: &[u32], set: HardwareSet, are_sampled: bool) -> Self {
         let mut ledger = Self {
             cpus: cpus.to_vec(),
             nodes: machine::nodes_of(cpus),
+            sampled: vec![SampledCpu::default(); if are_sampled { cpus.len() } else { 0 }],
+            waiting: VecDeque::new(),
+            others: Vec::new(),
+            read_ns: 0,
             groups: Vec::new(),
             series: Vec::new(),
             missing: Vec::new(),
             slow: Vec::new(),
-            has_interrupts: false,
+            stat: ProcFile::open("/proc/stat"),
+            interrupts: None,
+            interrupt_counts: Vec::new(),
             pressure: Vec::new(),
+            proc_readings: 0,
             work: WorkReader::default(),
             multiplexed: false,
             tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
         };
-        ledger.add_groups(&SOFTWARE);
+        if are_sampled {
+            ledger.add_series(&SOFTWARE);
+        } else {
+            ledger.add_groups(&SOFTWARE);
+        }
         ledger.add_groups(&set.events());
         ledger.missing.push(MissingCounter {
             name: "link use".to_owned(),
@@ -142,10 +174,7 @@ impl CounterLedger {
         match groups {
             Ok(groups) => {
                 self.groups.extend(groups.into_iter().map(|group| (group, counted.len())));
-                let places = self.cpus.iter().zip(&self.nodes);
-                self.series.extend(places.flat_map(|(cpu, node)| {
-                    events.iter().map(|(name, _)| Series::of_cpu(name, "count", *cpu, *node))
-                }));
+                self.add_series(events);
             }
             Err(error) => {
                 let why = match error.raw_os_error() {
@@ -162,23 +191,32 @@ impl CounterLedger {
         }
     }
 
+    fn add_series(&mut self, events: &[(&'static str, Counted)]) {
+        let places = self.cpus.iter().zip(&self.nodes);
+        self.series.extend(places.flat_map(|(cpu, node)| {
+            events.iter().map(|(name, _)| Series::of_cpu(name, "count", *cpu, *node))
+        }));
+    }
+
     fn add_proc(&mut self) {
         let places = || self.cpus.iter().zip(&self.nodes);
         let stat =
             places().flat_map(|(cpu, node)| STAT.map(|(name, _)| Series::of_cpu(name, "ns", *cpu, *node)));
         self.series.extend(stat);
-        self.has_interrupts = interrupts(&self.cpus).is_some();
-        if self.has_interrupts {
+        let mut file = ProcFile::open("/proc/interrupts");
+        if sum_interrupts(file.read(), &self.cpus).is_some() {
+            self.interrupts = Some(file);
             let interrupts = places().map(|(cpu, node)| Series::of_cpu("interrupts", "count", *cpu, *node));
             self.series.extend(interrupts);
         }
-        for (resource, kind, name) in [
-            ("cpu", "some", "pressure of cpus"),
-            ("memory", "some", "pressure of memory"),
-            ("io", "some", "pressure of disks"),
+        for (path, name) in [
+            ("/proc/pressure/cpu", "pressure of cpus"),
+            ("/proc/pressure/memory", "pressure of memory"),
+            ("/proc/pressure/io", "pressure of disks"),
         ] {
-            if pressure_ns(resource, kind).is_some() {
-                self.pressure.push((resource, kind));
+            let mut file = ProcFile::open(path);
+            if parse_pressure(file.read()).is_some() {
+                self.pressure.push(file);
                 let unit = "ns".to_owned();
                 self.series.push(Series { name: name.to_owned(), cpu: None, node: None, unit });
             } else {
@@ -198,9 +236,36 @@ impl CounterLedger {
         FileRecord::Counters { series: self.series.clone(), missing: self.missing.clone() }
     }
 
-    /// Reads all counters. The sources in `/proc`, whose own resolution is 10 ms at best, are read
-    /// again only with `all`; otherwise their last values stand.
-    pub(crate) fn read(&mut self, time: u64, all: bool) -> FileRecord {
+    /// Whether there are values for each tick that samples do not hold.
+    pub(crate) fn reads_each_tick(&self) -> bool {
+        !self.groups.is_empty() || self.counts_work()
+    }
+
+    /// The counts of a cpu at the time of a sample.
+    pub(crate) fn sampled(&mut self, cpu: u32, time: u64, counts: SoftwareCounts) {
+        let place = self.cpus.iter().position(|known| *known == cpu);
+        if let Some(sampled) = place.and_then(|place| self.sampled.get_mut(place)) {
+            // A sample from the moment in which events were exchanged has lower counts.
+            let counts = std::array::from_fn(|index| counts[index].max(sampled.counts[index]));
+            *sampled = SampledCpu { counts, time };
+        }
+    }
+
+    /// The places of the cpus without a sample for long, as on idle cpus.
+    pub(crate) fn unsampled(&self, time: u64) -> impl Iterator<Item = (usize, u32)> {
+        let is_old = move |sampled: &SampledCpu| sampled.time + SAMPLED_NS <= time;
+        let places = self.cpus.iter().copied().enumerate();
+        places.zip(&self.sampled).filter(move |(_, sampled)| is_old(sampled)).map(|(place, _)| place)
+    }
+
+    /// Reads all counters for the tick of this time. The sources in `/proc`, whose own resolution
+    /// is 10 ms at best, are read again only with `all`; otherwise their last values stand.
+    pub(crate) fn read(&mut self, time: u64, all: bool) {
+        if !self.reads_each_tick() && self.read_ns > 0 {
+            let ticks = (1..).map(|count| self.read_ns + count * TICK_NS);
+            let between = ticks.take_while(|tick| tick + TICK_NS / 2 < time);
+            self.waiting.extend(between.map(|tick| (tick, self.others.clone())));
+        }
         let mut values = Vec::with_capacity(self.series.len());
         for (group, count) in &self.groups {
             let expected = values.len() + count;
@@ -215,23 +280,37 @@ impl CounterLedger {
         }
         values.extend(&self.slow);
         values.extend(self.work.counts());
-        FileRecord::Tick { time, values }
+        self.others.clone_from(&values);
+        self.waiting.push_back((time, values));
+        self.read_ns = time;
     }
 
-    fn read_proc(&self) -> Vec<u64> {
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    /// The next tick up to a time. All samples before must have been [`sampled`](Self::sampled).
+    pub(crate) fn due(&mut self, until: u64) -> Option<FileRecord> {
+        let (time, others) = self.waiting.pop_front_if(|(time, _)| *time <= until)?;
+        let values = self.sampled.iter().flat_map(|cpu| cpu.counts).chain(others).collect();
+        Some(FileRecord::Tick { time, values })
+    }
+
+    fn read_proc(&mut self) -> Vec<u64> {
+        let stat = self.stat.read();
         let mut values = Vec::new();
         for cpu in &self.cpus {
-            let fields = stat_fields(&stat, *cpu);
+            let fields = stat_fields(stat, *cpu);
             for (_, places) in STAT {
                 let ticks: u64 = places.iter().filter_map(|place| fields.get(*place)).sum();
                 values.push(ticks * self.tick_ns);
             }
         }
-        if self.has_interrupts {
-            values.extend(interrupts(&self.cpus).unwrap_or_else(|| vec![0; self.cpus.len()]));
+        if let Some(file) = &mut self.interrupts {
+            if self.proc_readings.is_multiple_of(INTERRUPTS_READINGS) {
+                let counts = sum_interrupts(file.read(), &self.cpus);
+                self.interrupt_counts = counts.unwrap_or_else(|| vec![0; self.cpus.len()]);
+            }
+            values.extend(&self.interrupt_counts);
         }
-        values.extend(self.pressure.iter().map(|(resource, kind)| pressure_ns(resource, kind).unwrap_or(0)));
+        self.proc_readings += 1;
+        values.extend(self.pressure.iter_mut().map(|file| parse_pressure(file.read()).unwrap_or(0)));
         values
     }
 
@@ -257,10 +336,6 @@ fn stat_fields(stat: &str, cpu: u32) -> Vec<u64> {
 }
 
 /// Interrupts of each cpu, all kinds together.
-fn interrupts(cpus: &[u32]) -> Option<Vec<u64>> {
-    sum_interrupts(&fs::read_to_string("/proc/interrupts").ok()?, cpus)
-}
-
 fn sum_interrupts(text: &str, cpus: &[u32]) -> Option<Vec<u64>> {
     let mut lines = text.lines();
     let columns: Vec<u32> =
@@ -276,15 +351,36 @@ fn sum_interrupts(text: &str, cpus: &[u32]) -> Option<Vec<u64>> {
     cpus.iter().map(of).collect()
 }
 
-/// Time that tasks have waited for a resource.
-fn pressure_ns(resource: &str, kind: &str) -> Option<u64> {
-    parse_pressure(&fs::read_to_string(format!("/proc/pressure/{resource}")).ok()?, kind)
-}
-
-fn parse_pressure(text: &str, kind: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
+/// Nanoseconds in which tasks have waited for a resource.
+fn parse_pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some"))?;
     let total = line.split(' ').find_map(|field| field.strip_prefix("total="))?;
     Some(total.parse::<u64>().ok()? * 1_000)
+}
+
+/// A file of `/proc` that stays open, because for most of these files opening costs more than
+/// reading.
+struct ProcFile {
+    file: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl ProcFile {
+    fn open(path: &str) -> Self {
+        Self { file: File::open(path).ok(), bytes: Vec::new() }
+    }
+
+    /// The present content; empty for a file that cannot be read.
+    fn read(&mut self) -> &str {
+        self.bytes.clear();
+        let mut part = [0; 4096];
+        while let Some(file) = &self.file
+            && let Ok(length @ 1..) = file.read_at(&mut part, self.bytes.len() as u64)
+        {
+            self.bytes.extend(&part[..length]);
+        }
+        std::str::from_utf8(&self.bytes).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -308,16 +404,45 @@ mod tests {
     #[test]
     fn pressure_total_is_in_nanoseconds() {
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
-        assert_eq!(parse_pressure(text, "some"), Some(12_345_000));
-        assert_eq!(parse_pressure(text, "full"), Some(9_000));
+        assert_eq!(parse_pressure(text), Some(12_345_000));
+        assert_eq!(parse_pressure("full avg10=0.00 total=9"), None);
+    }
+
+    /// Software counters come with samples, so a tick waits for the samples before the tick.
+    #[test]
+    fn tick_has_counts_of_samples_before_it() {
+        let cpus = crate::machine::online_cpus();
+        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc, true);
+        // As on a machine without hardware counters.
+        ledger.groups.clear();
+        let start = TICK_NS;
+        ledger.read(start, true);
+        ledger.read(start + 3 * TICK_NS, false);
+        ledger.sampled(cpus[0], start, [1, 0, 0]);
+        let counts_until = |ledger: &mut CounterLedger, until: u64| {
+            let mut counts = Vec::new();
+            while let Some(FileRecord::Tick { time, values }) = ledger.due(until) {
+                counts.push((time - start, values[0]));
+            }
+            counts
+        };
+        assert_eq!(counts_until(&mut ledger, start + TICK_NS / 2), [(0, 1)]);
+        ledger.sampled(cpus[0], start + TICK_NS / 2, [5, 0, 0]);
+        assert_eq!(counts_until(&mut ledger, start + TICK_NS), [(TICK_NS, 5)]);
+        ledger.sampled(cpus[0], start + 2 * TICK_NS, [4, 0, 0]);
+        let ticks = counts_until(&mut ledger, u64::MAX);
+        assert_eq!(ticks, [(2 * TICK_NS, 5), (3 * TICK_NS, 5)], "counts never fall");
+        let unsampled: Vec<_> = ledger.unsampled(start + 2 * TICK_NS + SAMPLED_NS - 1).collect();
+        assert!(!unsampled.contains(&(0, cpus[0])), "{unsampled:?}");
     }
 
     #[test]
     fn each_tick_has_value_for_each_column() {
         let cpus = crate::machine::online_cpus();
-        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc);
+        let mut ledger = CounterLedger::open(&cpus, HardwareSet::Ipc, true);
         let FileRecord::Counters { series, missing } = ledger.columns() else { panic!("no columns") };
-        let FileRecord::Tick { values, .. } = ledger.read(1, true) else { panic!("no tick") };
+        ledger.read(1, true);
+        let Some(FileRecord::Tick { values, .. }) = ledger.due(1) else { panic!("no tick") };
         assert_eq!(values.len(), series.len());
         assert!(series.iter().any(|series| series.name == "stolen time"), "{series:?}");
         // Each hardware event is either a column or named as not measurable.

@@ -18,6 +18,9 @@ mod event;
 mod format;
 pub mod gain;
 mod import;
+#[cfg(test)]
+mod interrupt_costs;
+mod known_places;
 mod ledger;
 mod machine;
 mod module_files;
@@ -25,6 +28,7 @@ mod perf;
 mod priority;
 mod processes;
 mod profile;
+mod recorded_process;
 mod recorder;
 pub mod report;
 mod running_program;

@@ -3,6 +3,7 @@
 //! Reads `/proc` and `/sys`. A file that is missing leaves its fact empty, because no recording
 //! should fail for that. Tested below.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -80,6 +81,17 @@ pub(crate) fn paranoid() -> String {
 /// The most frames that the kernel keeps of a stack.
 pub(crate) fn frames_max() -> u16 {
     read("/proc/sys/kernel/perf_event_max_stack").parse().unwrap_or(FRAMES_MAX)
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Nanoseconds of a clock.
+pub(crate) fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The number of the user of a process.

@@ -11,10 +11,11 @@
 use linux_perf_data::linux_perf_event_reader::RawData;
 use perf_event_open_sys::bindings::{
     self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK,
-    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
-    PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER,
-    PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
-    PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
+    PERF_COUNT_SW_CPU_MIGRATIONS, PERF_COUNT_SW_PAGE_FAULTS, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP,
+    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU,
+    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
+    PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE,
+    perf_event_attr, perf_event_mmap_page,
 };
 use perf_event_open_sys::{ioctls, perf_event_open};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -48,8 +49,9 @@ pub(crate) fn register_mask() -> u64 {
 /// and with the header page fit the 516 KiB that `kernel.perf_event_mlock_kb` grants each cpu.
 const RING_PAGES: usize = 128;
 
-/// The fields that each sample has, in the kernel's order: ip, tid, time, cpu, period, call chain.
-pub(crate) const SAMPLE_FIELDS: u64 = PERF_SAMPLE_IP as u64
+/// The fields that each sample has, in the kernel's order: ip, tid, time, cpu, period, then counts
+/// if these are wanted, and the call chain.
+const SAMPLE_FIELDS: u64 = PERF_SAMPLE_IP as u64
     | PERF_SAMPLE_TID as u64
     | PERF_SAMPLE_TIME as u64
     | PERF_SAMPLE_CPU as u64
@@ -57,7 +59,7 @@ pub(crate) const SAMPLE_FIELDS: u64 = PERF_SAMPLE_IP as u64
     | PERF_SAMPLE_CALLCHAIN as u64;
 
 /// The fields of a sample with registers and a copy of the stack.
-pub(crate) const DUMP_FIELDS: u64 = PERF_SAMPLE_REGS_USER as u64 | PERF_SAMPLE_STACK_USER as u64;
+const DUMP_FIELDS: u64 = PERF_SAMPLE_REGS_USER as u64 | PERF_SAMPLE_STACK_USER as u64;
 
 /// The event that triggers samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -110,7 +112,20 @@ pub(crate) struct Sampling {
     /// Bytes of the upper part of the stack that samples hold beside registers, for code without
     /// frame pointers.
     pub(crate) dump_bytes: Option<u32>,
+    /// Whether samples hold the counts of [`SOFTWARE`]. For whole cpus only.
+    pub(crate) counts: bool,
 }
+
+/// Events of the kernel, counted on each cpu. A read from another cpu interrupts the counted cpu,
+/// which costs 50 µs of both on a virtual machine, so samples hold the counts.
+pub(crate) const SOFTWARE: [(&str, Counted); 3] = [
+    ("context switches", Counted::software(PERF_COUNT_SW_CONTEXT_SWITCHES)),
+    ("migrations", Counted::software(PERF_COUNT_SW_CPU_MIGRATIONS)),
+    ("page faults", Counted::software(PERF_COUNT_SW_PAGE_FAULTS)),
+];
+
+/// The counts of [`SOFTWARE`].
+pub(crate) type SoftwareCounts = [u64; SOFTWARE.len()];
 
 fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr {
     let mut attr = perf_event_attr::default();
@@ -135,6 +150,10 @@ fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr
         attr.sample_stack_user = bytes;
         attr.set_exclude_callchain_user(1);
     }
+    if sampling.counts {
+        attr.sample_type |= u64::from(PERF_SAMPLE_READ);
+        attr.read_format = u64::from(PERF_FORMAT_GROUP);
+    }
     attr.set_disabled(1);
     attr.set_exclude_hv(1);
     attr.set_exclude_idle(1);
@@ -149,8 +168,7 @@ fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr
     attr.set_comm_exec(1);
     attr.set_task(1);
     attr.set_sample_id_all(1);
-    attr.set_use_clockid(1);
-    attr.clockid = rustix::time::ClockId::Monotonic as i32;
+    use_monotonic_clock(&mut attr);
     attr.sample_max_stack = sampling.frames_max;
     if let ObservedThreads::Thread { on_exec, .. } = observed {
         attr.set_inherit(1);
@@ -159,10 +177,15 @@ fn attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr
     attr
 }
 
+fn use_monotonic_clock(attr: &mut perf_event_attr) {
+    attr.set_use_clockid(1);
+    attr.clockid = rustix::time::ClockId::Monotonic as i32;
+}
+
 /// Attributes of an event that reports each switch of a thread, and samples the stacks of threads
 /// that leave their cpu. The kernel adapts the number of switches between two samples to the rate.
 fn switch_attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_event_attr {
-    let mut attr = attributes(sampling, observed);
+    let mut attr = attributes(&Sampling { counts: false, ..*sampling }, observed);
     attr.type_ = PERF_TYPE_SOFTWARE;
     attr.config = u64::from(PERF_COUNT_SW_CONTEXT_SWITCHES);
     attr.sample_period = u64::from(sampling.hz);
@@ -179,12 +202,50 @@ fn switch_attributes(sampling: &Sampling, observed: ObservedThreads) -> perf_eve
 }
 
 /// A sampling event on one cpu.
-pub(crate) struct SamplingEvent(OwnedFd);
+pub(crate) struct SamplingEvent {
+    event: OwnedFd,
+    /// The counters that its samples hold.
+    counters: Vec<OwnedFd>,
+}
 
 impl SamplingEvent {
     /// Opens an event, switched off.
     pub(crate) fn open(sampling: &Sampling, observed: ObservedThreads, cpu: u32) -> io::Result<Self> {
-        open(&mut attributes(sampling, observed), observed.pid(), cpu as i32, None).map(Self)
+        let event = open(&mut attributes(sampling, observed), observed.pid(), cpu as i32, None)?;
+        let counted = if sampling.counts { &SOFTWARE[..] } else { &[] };
+        let counters = counted.iter().map(|(_, counted)| {
+            let mut attr = counted.attributes();
+            // All events of a group have the clock of the first.
+            use_monotonic_clock(&mut attr);
+            open(&mut attr, observed.pid(), cpu as i32, Some(event.as_fd()))
+        });
+        let counters = counters.collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { event, counters })
+    }
+
+    /// Opens an event whose samples have no content and go nowhere.
+    #[cfg(test)]
+    pub(crate) fn open_empty(sampling: &Sampling, cpu: u32) -> io::Result<Self> {
+        let mut attr = attributes(sampling, ObservedThreads::Cpu);
+        attr.sample_type = 0;
+        Ok(Self { event: open(&mut attr, -1, cpu as i32, None)?, counters: Vec::new() })
+    }
+
+    /// The counts of the event's counters now. Interrupts the cpu, if the event is on.
+    pub(crate) fn counts(&self) -> io::Result<SoftwareCounts> {
+        // The number of counts, the event's own, then the others.
+        let mut words = [0_u8; 8 * (2 + SOFTWARE.len())];
+        let read = rustix::io::read(&self.event, &mut words)?;
+        let (words, _) = words.as_chunks();
+        if self.counters.is_empty() || read < 8 * words.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(std::array::from_fn(|index| u64::from_ne_bytes(words[2 + index])))
+    }
+
+    /// Closes the counters.
+    pub(crate) fn close_counters(&mut self) {
+        self.counters.clear();
     }
 
     /// Opens an event for the switches of threads, switched off.
@@ -193,25 +254,26 @@ impl SamplingEvent {
         observed: ObservedThreads,
         cpu: u32,
     ) -> io::Result<Self> {
-        open(&mut switch_attributes(sampling, observed), observed.pid(), cpu as i32, None).map(Self)
+        let event = open(&mut switch_attributes(sampling, observed), observed.pid(), cpu as i32, None)?;
+        Ok(Self { event, counters: Vec::new() })
     }
 
     /// Starts sampling.
     pub(crate) fn enable(&self) -> io::Result<()> {
         // SAFETY: the descriptor is an event that this process owns; the call takes no pointer.
-        done(unsafe { ioctls::ENABLE(self.0.as_raw_fd(), 0) })
+        done(unsafe { ioctls::ENABLE(self.event.as_raw_fd(), 0) })
     }
 
     /// Stops sampling.
     pub(crate) fn disable(&self) -> io::Result<()> {
         // SAFETY: as in `enable`.
-        done(unsafe { ioctls::DISABLE(self.0.as_raw_fd(), 0) })
+        done(unsafe { ioctls::DISABLE(self.event.as_raw_fd(), 0) })
     }
 
     /// Sends the records of this event to the ring of another event of the same cpu.
     pub(crate) fn write_to(&self, ring: &RecordRing) -> io::Result<()> {
         // SAFETY: both descriptors are events that this process owns.
-        done(unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring.event.0.as_raw_fd()) })
+        done(unsafe { ioctls::SET_OUTPUT(self.event.as_raw_fd(), ring.event.event.as_raw_fd()) })
     }
 }
 
@@ -255,6 +317,14 @@ impl Counted {
     pub(crate) const fn cache(cache: u32, misses: bool) -> Self {
         Self { kind: PERF_TYPE_HW_CACHE, config: cache as u64 | (misses as u64) << 16 }
     }
+
+    fn attributes(self) -> perf_event_attr {
+        let mut attr = perf_event_attr::default();
+        attr.size = size_of::<perf_event_attr>() as u32;
+        attr.type_ = self.kind;
+        attr.config = self.config;
+        attr
+    }
 }
 
 /// Counters of one cpu that are read at once, and that the kernel counts together or not at all.
@@ -270,10 +340,7 @@ impl CounterGroup {
     pub(crate) fn open(counted: &[Counted], cpu: u32) -> io::Result<Self> {
         let mut fds: Vec<OwnedFd> = Vec::new();
         for counted in counted {
-            let mut attr = perf_event_attr::default();
-            attr.size = size_of::<perf_event_attr>() as u32;
-            attr.type_ = counted.kind;
-            attr.config = counted.config;
+            let mut attr = counted.attributes();
             attr.read_format = u64::from(
                 PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
             );
@@ -337,7 +404,7 @@ impl RecordRing {
             let rights = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new mapping at an address that the kernel chooses; no existing memory
             // changes.
-            match unsafe { mmap(std::ptr::null_mut(), length, rights, MapFlags::SHARED, &event.0, 0) } {
+            match unsafe { mmap(std::ptr::null_mut(), length, rights, MapFlags::SHARED, &event.event, 0) } {
                 Ok(base) => break NonNull::new(base.cast()).expect("a mapping is not at address zero"),
                 Err(rustix::io::Errno::PERM) if pages > 1 => pages /= 2,
                 Err(error) => return Err(error.into()),
@@ -349,6 +416,15 @@ impl RecordRing {
 
     pub(crate) fn event(&self) -> &SamplingEvent {
         &self.event
+    }
+
+    pub(crate) fn event_mut(&mut self) -> &mut SamplingEvent {
+        &mut self.event
+    }
+
+    /// Bytes for records.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.data_bytes
     }
 
     /// Looks for records that are complete now.
@@ -477,7 +553,14 @@ mod tests {
     }
 
     fn sampling() -> Sampling {
-        Sampling { trigger: Trigger::CpuClock, hz: 997, kernel: false, frames_max: 64, dump_bytes: None }
+        Sampling {
+            trigger: Trigger::CpuClock,
+            hz: 997,
+            kernel: false,
+            frames_max: 64,
+            dump_bytes: None,
+            counts: false,
+        }
     }
 
     #[test]

@@ -11,28 +11,29 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::process::geteuid;
+use rustix::time::ClockId;
 
+use crate::event::{EventKind, Sample};
 use crate::format::{FileRecord, Origin, Writer};
-use crate::ledger::{CounterLedger, HardwareSet};
+use crate::ledger::{CounterLedger, HardwareSet, TICK_NS};
+use crate::machine::{nanoseconds, now_ns};
 use crate::priority::RaisedPriority;
 use crate::processes::Processes;
-use crate::sampler::{StackSampler, system};
+use crate::recorded_process::RecordedProcess;
+use crate::sampler::StackSampler;
 use crate::session::{Counts, Session};
 use crate::symbols::{self, KernelNames};
 use crate::{ProfileError, machine};
 
-/// How often counters are read.
-const TICK: Duration = Duration::from_millis(10);
-/// How many ticks pass until the rings are emptied. A ring holds more than ten times as much at
-/// 997 Hz.
+/// How often counters are read that samples do not hold.
+const TICK: Duration = Duration::from_nanos(TICK_NS);
+/// How many ticks pass until the rings are emptied, if the rings are not full by half earlier. Each
+/// wake-up takes a cpu from the subject for a moment.
 const DRAIN_TICKS: u64 = 5;
 /// How many ticks pass until the counters in `/proc` are read.
 const PROC_TICKS: u64 = 10;
@@ -43,8 +44,6 @@ const WORK_TICKS: u64 = 100;
 const SETTLED: Duration = Duration::from_millis(10);
 /// The name of waits among the counters that cannot be read.
 const WAITS: &str = "waiting";
-/// How long a command may take to end after `duration` before it is killed.
-const ENDS: Duration = Duration::from_secs(10);
 
 /// The process tree to record.
 #[derive(Clone, Debug)]
@@ -151,7 +150,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     let dumps = options.stacks == Stacks::Tables;
     let opened = StackSampler::open(options.hz, dumps, options.waits, root);
     let owner = root.and_then(machine::owner);
-    let mut sampler = opened.map_err(|error| explained(error, root.zip(owner), geteuid().as_raw()))?;
+    let sampler = opened.map_err(|error| explained(error, root.zip(owner), geteuid().as_raw()))?;
     let mut origin = origin(&sampler, options);
     let mut run = match &options.subject {
         Subject::Process(pid) => RecordedProcess::attach(*pid)?,
@@ -166,59 +165,29 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     origin.pid = run.pid;
     let _priority = RaisedPriority::of_this_thread();
     let own_cpu = own_cpu_ns();
-    let mut writer = Writer::create(&options.output, &origin)?;
+    let writer = Writer::create(&options.output, &origin)?;
     if root.is_some() {
         sampler.enable()?;
     }
-    let mut session = Session::new(Processes::tree(run.pid));
-    let named = session.name_threads(&mut |record| writer.write(record));
-    let mut failed = named.and_then(|()| writer.flush()).err();
-    let mut ledger = CounterLedger::open(&sampler.cpus, options.hardware);
-    ledger.find_work(session.processes.pids());
+    let session = Session::new(Processes::tree(run.pid));
+    let ledger = CounterLedger::open(&sampler.cpus, options.hardware, sampler.sampling.counts);
     let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
-    unnamed.iter().for_each(|missing| ledger.lacks(&missing.name, &missing.why));
-    match sampler.records_waits() {
-        Ok(false) => {}
-        Ok(true) => session.follow_waits(origin.start_ns),
-        Err(why) => ledger.lacks(WAITS, why),
-    }
-    failed = failed.or_else(|| writer.write(&ledger.columns()).err());
-    let mut ticks = 0;
-    let mut is_over = false;
-    while failed.is_none() && !is_over {
-        // The processes of a command show their work some time after their start.
-        let is_young = root.is_none() && ticks % WORK_TICKS == 0 && ticks <= 10 * WORK_TICKS;
-        if is_young && ledger.find_work(session.processes.pids()) {
-            failed = writer.write(&ledger.columns()).err();
-        }
-        let tick = ledger.read(now_ns(), ticks % PROC_TICKS == 0);
-        failed = failed.or_else(|| writer.write(&tick).err());
-        ticks += 1;
-        is_over = run.wait(started + TICK * ticks as u32, started, options.duration, stop)?;
-        if is_over {
-            sampler.disable();
-        } else if ticks % DRAIN_TICKS != 0 {
-            continue;
-        }
-        let until = if is_over { u64::MAX } else { now_ns().saturating_sub(SETTLED.as_nanos() as u64) };
-        failed = failed.or_else(|| write_until(until, &mut sampler, &mut session, &mut writer).err());
-        if session.wants_deeper_stacks() {
-            sampler.deepen();
-        }
+    let mut recording = Recording { sampler, session, ledger, writer };
+    unnamed.iter().for_each(|missing| recording.ledger.lacks(&missing.name, &missing.why));
+    let mut failed = recording.begin(origin.start_ns).err();
+    if failed.is_none() {
+        failed = recording.follow(&mut run, root.is_none(), started, options.duration, stop)?.err();
     }
     // Before names are looked up, which takes its time.
     let ended_ns = now_ns();
     let duration = started.elapsed();
     let own_cpu = Duration::from_nanos(own_cpu_ns() - own_cpu);
     let status = run.finish();
-    let descendants = session.processes.outliving(run.pid);
+    let descendants = recording.session.processes.outliving(run.pid);
     if failed.is_none() {
-        let last = ledger.read(ended_ns, true);
-        let written = writer
-            .write(&last)
-            .and_then(|()| ledger.take_back(options.hardware).map_or(Ok(()), |record| writer.write(&record)));
-        failed = written.and_then(|()| finish(&mut session, &mut writer, ended_ns)).err();
+        failed = recording.finish(options.hardware, ended_ns).err();
     }
+    let Recording { sampler, session, ledger, writer } = recording;
     let bytes = writer.bytes();
     let Counts { samples, others, lost, throttled } = session.counts();
     let summary = RecordingSummary {
@@ -256,42 +225,163 @@ fn existing(pid: i32) -> Result<i32, ProfileError> {
     }
 }
 
-/// Writes the events up to a time, oldest first; later ones may still lack predecessors.
-fn write_until(
-    until: u64,
-    sampler: &mut StackSampler,
-    session: &mut Session,
-    writer: &mut Writer,
-) -> io::Result<()> {
-    sampler.drain(until, |event| session.take(event, &mut |record| writer.write(record)))?;
-    if until < u64::MAX {
-        session.write_waits(until, &mut |record| writer.write(record))?;
-    }
-    writer.flush()
+/// The parts of a recording in progress.
+struct Recording {
+    sampler: StackSampler,
+    session: Session,
+    ledger: CounterLedger,
+    writer: Writer,
 }
 
-/// Names the places that were seen and ends the file.
-fn finish(session: &mut Session, writer: &mut Writer, ended_ns: u64) -> io::Result<()> {
-    session.end_waits(ended_ns, &mut |record| writer.write(record))?;
-    let symbols = symbols::resolve(session.readable_modules(), session.places(), &KernelNames::Here);
-    for some in symbols.chunks(10_000) {
-        writer.write(&FileRecord::Symbols(some.to_vec()))?;
+impl Recording {
+    /// Writes what is known at the start.
+    fn begin(&mut self, start_ns: u64) -> io::Result<()> {
+        self.session.name_threads(&mut |record| self.writer.write(record))?;
+        self.writer.flush()?;
+        self.ledger.find_work(self.session.processes.pids());
+        match self.sampler.records_waits() {
+            Ok(false) => {}
+            Ok(true) => self.session.follow_waits(start_ns),
+            Err(why) => self.ledger.lacks(WAITS, why),
+        }
+        self.writer.write(&self.ledger.columns())
     }
-    writer.write(&FileRecord::End { time: ended_ns, others: session.counts().others })?;
-    writer.flush()
+
+    /// Records until the subject ends, `duration` is over or `stop` is set.
+    fn follow(
+        &mut self,
+        run: &mut RecordedProcess,
+        is_started: bool,
+        started: Instant,
+        duration: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<io::Result<()>, ProfileError> {
+        let drain_ticks = drain_ticks(&self.sampler);
+        let mut ticks = 0;
+        let mut searches = Every::new(WORK_TICKS);
+        let (mut readings, mut drains) = (Every::new(PROC_TICKS), Every::new(drain_ticks));
+        drains.is_due(ticks);
+        loop {
+            // The processes of a command show their work some time after their start.
+            let is_young = is_started && ticks <= 10 * WORK_TICKS && searches.is_due(ticks);
+            if let Err(error) = self.read_counters(readings.is_due(ticks), is_young) {
+                return Ok(Err(error));
+            }
+            let step = if self.ledger.reads_each_tick() { 1 } else { drain_ticks - ticks % drain_ticks };
+            ticks += step;
+            let is_over = run.wait(started + TICK * ticks as u32, started, duration, stop)?;
+            // A recorder that was stopped does not make up for the ticks.
+            ticks = ticks.max((started.elapsed().as_nanos() as u64) / TICK_NS);
+            if is_over {
+                self.sampler.disable();
+                return Ok(self.drain(u64::MAX));
+            }
+            if drains.is_due(ticks) {
+                if let Err(error) = self.drain(now_ns().saturating_sub(SETTLED.as_nanos() as u64)) {
+                    return Ok(Err(error));
+                }
+                if self.session.wants_deeper_stacks() {
+                    self.sampler.deepen();
+                }
+            }
+        }
+    }
+
+    /// Reads the counters that samples do not hold.
+    fn read_counters(&mut self, reads_proc: bool, is_young: bool) -> io::Result<()> {
+        if is_young && self.ledger.find_work(self.session.processes.pids()) {
+            self.writer.write(&self.ledger.columns())?;
+        }
+        let now = now_ns();
+        if reads_proc {
+            self.count_idle_cpus(now);
+        }
+        self.ledger.read(now, reads_proc);
+        Ok(())
+    }
+
+    /// Reads the counts of cpus that have no samples now.
+    fn count_idle_cpus(&mut self, now: u64) {
+        let unsampled: Vec<(usize, u32)> = self.ledger.unsampled(now).collect();
+        for (place, cpu) in unsampled {
+            if let Some(counts) = self.sampler.counts(place) {
+                self.ledger.sampled(cpu, now, counts);
+            }
+        }
+    }
+
+    /// Writes the events up to a time, oldest first; later ones may still lack predecessors.
+    fn drain(&mut self, until: u64) -> io::Result<()> {
+        let Self { sampler, session, ledger, writer } = self;
+        sampler.drain(until, |event| {
+            while let Some(tick) = ledger.due(event.time) {
+                writer.write(&tick)?;
+            }
+            if let EventKind::Sample(Sample { counts: Some(counts), .. }) = &event.what {
+                ledger.sampled(event.cpu, event.time, *counts);
+            }
+            session.take(event, &mut |record| writer.write(record))
+        })?;
+        while let Some(tick) = ledger.due(until) {
+            writer.write(&tick)?;
+        }
+        if until < u64::MAX {
+            session.write_waits(until, &mut |record| writer.write(record))?;
+        }
+        writer.flush()
+    }
+
+    /// Writes the last counters, names the places that were seen and ends the file.
+    fn finish(&mut self, hardware: HardwareSet, ended_ns: u64) -> io::Result<()> {
+        self.count_idle_cpus(u64::MAX);
+        self.ledger.read(ended_ns, true);
+        let Self { session, ledger, writer, .. } = self;
+        while let Some(tick) = ledger.due(u64::MAX) {
+            writer.write(&tick)?;
+        }
+        ledger.take_back(hardware).map_or(Ok(()), |record| writer.write(&record))?;
+        session.end_waits(ended_ns, &mut |record| writer.write(record))?;
+        let symbols = symbols::resolve(session.readable_modules(), session.places(), &KernelNames::Here);
+        for some in symbols.chunks(10_000) {
+            writer.write(&FileRecord::Symbols(some.to_vec()))?;
+        }
+        writer.write(&FileRecord::End { time: ended_ns, others: session.counts().others })?;
+        writer.flush()
+    }
 }
 
-fn now_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
+/// An action that is due again after some ticks, also if the recorder did not run at that tick.
+struct Every {
+    ticks: u64,
+    next: u64,
+}
+
+impl Every {
+    /// An action that is due at once.
+    fn new(ticks: u64) -> Self {
+        Self { ticks, next: 0 }
+    }
+
+    /// Whether the action is due. If so, counts from this tick on.
+    fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + self.ticks;
+        }
+        is_due
+    }
+}
+
+/// How many ticks pass until the rings are emptied: before a ring of long samples is half full.
+fn drain_ticks(sampler: &StackSampler) -> u64 {
+    let (ring_bytes, sample_bytes) = sampler.ring_and_sample_bytes();
+    let samples = (ring_bytes / 2 / sample_bytes) as u64;
+    let ns = samples * 1_000_000_000 / u64::from(sampler.sampling.hz.max(1));
+    (ns / TICK_NS).clamp(1, DRAIN_TICKS)
 }
 
 fn own_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Facts about a recording that begins now.
@@ -316,89 +406,6 @@ fn origin(sampler: &StackSampler, options: &RecordOptions) -> Origin {
         started_s: since_1970.map_or(0, |since| since.as_secs()),
         boot: machine::boot(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
-}
-
-/// The process that is recorded.
-struct RecordedProcess {
-    pid: i32,
-    handle: OwnedFd,
-    child: Option<Child>,
-    asked_to_end: Option<Instant>,
-}
-
-impl RecordedProcess {
-    fn attach(pid: i32) -> Result<Self, ProfileError> {
-        let id = Pid::from_raw(pid).ok_or(ProfileError::NoProcess(pid))?;
-        let handle = pidfd_open(id, PidfdFlags::empty()).map_err(|_| ProfileError::NoProcess(pid))?;
-        Ok(Self { pid, handle, child: None, asked_to_end: None })
-    }
-
-    fn start(words: &[OsString]) -> Result<Self, ProfileError> {
-        let child = Command::new(&words[0]).args(&words[1..]).spawn();
-        let child =
-            child.map_err(|source| ProfileError::Start { command: PathBuf::from(&words[0]), source })?;
-        let mut run = Self::attach(child.id() as i32)?;
-        run.child = Some(child);
-        Ok(run)
-    }
-
-    /// Waits until a time; says whether the recording is over.
-    fn wait(
-        &mut self,
-        until: Instant,
-        started: Instant,
-        duration: Option<Duration>,
-        stop: &AtomicBool,
-    ) -> Result<bool, ProfileError> {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        let mut handle = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
-        match poll(&mut handle, Some(&timeout)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(system("cannot wait for the process", error.into())),
-        }
-        let is_due = duration.is_some_and(|duration| started.elapsed() >= duration);
-        let is_stopped = stop.load(Ordering::Relaxed);
-        match (&self.child, self.asked_to_end) {
-            _ if !is_due && !is_stopped => Ok(false),
-            (None, _) => Ok(true),
-            (Some(_), None) => {
-                self.signal(Signal::TERM);
-                self.asked_to_end = Some(Instant::now());
-                Ok(false)
-            }
-            (Some(_), Some(asked)) => Ok(asked.elapsed() >= ENDS),
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.pid) {
-            // The process may have ended meanwhile; the number is not used again before the wait
-            // for the process.
-            let _gone = kill_process(pid, signal);
-        }
-    }
-
-    /// Ends a command that was started.
-    fn finish(&mut self) -> Option<ExitStatus> {
-        let mut child = self.child.take()?;
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        self.signal(Signal::KILL);
-        child.wait().ok()
-    }
-}
-
-impl Drop for RecordedProcess {
-    fn drop(&mut self) {
-        // After a failure: a command that nothing records must not stay behind.
-        if let Some(child) = &mut self.child {
-            let _gone = child.kill();
-            let _waited = child.wait();
-        }
     }
 }
 

@@ -6,9 +6,10 @@
 
 use std::io;
 
-use crate::event::{EventKind, KernelEvent, OwnRecords};
+use crate::event::{EventKind, KernelEvent, OwnRecords, Sample};
 use crate::perf::{
-    self, DUMP_BYTES, ObservedThreads, RecordRing, SHORT_DUMP_BYTES, Sampling, SamplingEvent, Trigger,
+    self, DUMP_BYTES, ObservedThreads, RecordRing, SHORT_DUMP_BYTES, Sampling, SamplingEvent, SoftwareCounts,
+    Trigger,
 };
 use crate::processes::{self, Processes};
 use crate::{ProfileError, machine};
@@ -62,14 +63,20 @@ impl EventSet {
     }
 }
 
+/// The exchange of the sampling events for those with longer copies of stacks.
+struct Deepened {
+    /// From here on no first event is on.
+    time: u64,
+    /// The counts of each ring's first event at its end. The second event counts from zero.
+    counts: Vec<SoftwareCounts>,
+}
+
 /// The events and rings of a recording.
 pub(crate) struct StackSampler {
     samples: EventSet,
-    /// Events with longer copies of stacks, which wait until these are needed.
-    deeper: Vec<SamplingEvent>,
+    deepened: Option<Deepened>,
     /// The switches of threads, or why they are not recorded; `None` if they are not wanted.
     switches: Option<Result<EventSet, String>>,
-    records: OwnRecords,
     pub(crate) sampling: Sampling,
     pub(crate) cpus: Vec<u32>,
     /// Whether each thread has events of its own, for want of rights.
@@ -83,15 +90,16 @@ impl StackSampler {
     pub(crate) fn open(hz: u32, dumps: bool, waits: bool, root: Option<i32>) -> Result<Self, ProfileError> {
         let cpus = machine::online_cpus();
         let probed = root.unwrap_or(0);
-        let rungs = [(false, true), (true, true), (true, false)];
+        // By thread, with the kernel's part, with counts.
+        let rungs = [(false, true, true), (false, true, false), (true, true, false), (true, false, false)];
         let mut refused = None;
-        for (by_thread, kernel) in rungs {
+        for (by_thread, kernel, counts) in rungs {
             for trigger in [Trigger::Cycles, Trigger::CpuClock] {
                 // Each thread's own event inherits its size, so there the long copies come first.
                 let dump_bytes = if by_thread { DUMP_BYTES } else { SHORT_DUMP_BYTES };
                 let frames_max = machine::frames_max();
                 let dump_bytes = dumps.then_some(dump_bytes);
-                let sampling = Sampling { trigger, hz, kernel, frames_max, dump_bytes };
+                let sampling = Sampling { trigger, hz, kernel, frames_max, dump_bytes, counts };
                 let observed = if by_thread {
                     ObservedThreads::Thread { tid: probed, on_exec: false }
                 } else {
@@ -101,9 +109,8 @@ impl StackSampler {
                     Ok(_probe) => {
                         let mut sampler = Self {
                             samples: EventSet::default(),
-                            deeper: Vec::new(),
+                            deepened: None,
                             switches: None,
-                            records: OwnRecords::new(dumps),
                             sampling,
                             cpus,
                             by_thread,
@@ -141,10 +148,7 @@ impl StackSampler {
         self.samples = EventSet::open(&self.cpus, &observed, pages, |observed, cpu| {
             SamplingEvent::open(&sampling, observed, cpu)
         })?;
-        let long = Sampling { dump_bytes: has_dumps.then_some(DUMP_BYTES), ..sampling };
-        if long.dump_bytes != sampling.dump_bytes {
-            self.open_deeper(&long)?;
-        }
+        let long = self.deeper_sampling();
         let switches = || {
             if !sampling.kernel {
                 return Err("the kernel's scheduler is hidden from this user; run as root, or `sysctl \
@@ -158,23 +162,46 @@ impl StackSampler {
         Ok(())
     }
 
-    /// Opens the events with longer copies of stacks, one for each cpu.
-    fn open_deeper(&mut self, sampling: &Sampling) -> Result<(), ProfileError> {
-        for (ring, &cpu) in self.samples.rings.iter().zip(&self.cpus) {
-            let event = SamplingEvent::open(sampling, ObservedThreads::Cpu, cpu).map_err(refusal)?;
-            event.write_to(ring).map_err(|source| system("cannot share a ring", source))?;
-            self.deeper.push(event);
-        }
-        Ok(())
+    /// The events with the longest copies of stacks.
+    fn deeper_sampling(&self) -> Sampling {
+        Sampling { dump_bytes: self.sampling.dump_bytes.map(|_| DUMP_BYTES), ..self.sampling }
     }
 
-    /// Copies more of each stack from now on.
+    /// Copies more of each stack from now on. Where the kernel refuses the events for that, samples
+    /// stay as they are.
     pub(crate) fn deepen(&mut self) {
-        for (event, ring) in self.deeper.drain(..).zip(&self.samples.rings) {
+        let deeper = self.deeper_sampling();
+        if self.deepened.is_some() || deeper.dump_bytes == self.sampling.dump_bytes {
+            return;
+        }
+        let opened = self.samples.rings.iter().zip(&self.cpus).map(|(ring, &cpu)| {
+            let event = SamplingEvent::open(&deeper, ObservedThreads::Cpu, cpu)?;
+            event.write_to(ring).map(|()| event)
+        });
+        let Ok(events) = opened.collect::<io::Result<Vec<_>>>() else { return };
+        let mut counts = Vec::new();
+        for (event, ring) in events.into_iter().zip(&mut self.samples.rings) {
             // In this order, so that no new process or map is missed.
-            if event.enable().is_ok() {
-                let _stopped = ring.event().disable();
-                self.samples.further.push(event);
+            let enabled = event.enable();
+            let first = ring.event_mut();
+            if enabled.is_ok() {
+                let _stopped = first.disable();
+            }
+            counts.push(first.counts().unwrap_or_default());
+            first.close_counters();
+            self.samples.further.push(event);
+        }
+        self.deepened = Some(Deepened { time: machine::now_ns(), counts });
+    }
+
+    /// The counts of a cpu now, by its place in the list of cpus; `None` if samples have none.
+    /// Interrupts the cpu, if its events are on.
+    pub(crate) fn counts(&self, index: usize) -> Option<SoftwareCounts> {
+        match &self.deepened {
+            None => self.samples.rings.get(index)?.event().counts().ok(),
+            Some(deepened) => {
+                let counts = self.samples.further.get(index)?.counts().ok()?;
+                Some(sum(counts, deepened.counts[index]))
             }
         }
     }
@@ -208,6 +235,13 @@ impl StackSampler {
         }
     }
 
+    /// Bytes of the smallest ring, and of a long sample.
+    pub(crate) fn ring_and_sample_bytes(&self) -> (usize, usize) {
+        let ring = self.samples.rings.iter().map(RecordRing::bytes_max).min().unwrap_or(0);
+        let words = 32 + usize::from(self.sampling.frames_max);
+        (ring, 8 * words + self.deeper_sampling().dump_bytes.unwrap_or(0) as usize)
+    }
+
     /// Hands over the records up to a time, oldest first, and frees their places. Later records
     /// stay in the rings, because they may still lack predecessors.
     pub(crate) fn drain<E>(
@@ -215,6 +249,8 @@ impl StackSampler {
         until: u64,
         mut take: impl FnMut(KernelEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let records = OwnRecords { dumps: self.sampling.dump_bytes.is_some(), counts: self.sampling.counts };
+        let deepened = self.deepened.as_ref();
         let samples = self.samples.rings.iter_mut().map(|ring| (ring, false));
         let switches = self.switches.iter_mut().flatten().flat_map(|set| &mut set.rings);
         let mut rings: Vec<(&mut RecordRing, bool)> =
@@ -224,8 +260,13 @@ impl StackSampler {
         let mut taken = Ok(());
         while let Some((index, _)) = oldest(&times, until) {
             let (ring, has_switches) = &mut rings[index];
-            let event = ring.first().and_then(|record| self.records.read(&record));
-            let event = if *has_switches { event.and_then(of_switches) } else { event };
+            let records = if *has_switches { OwnRecords { counts: false, ..records } } else { records };
+            let event = ring.first().and_then(|record| records.read(&record));
+            let event = if *has_switches {
+                event.and_then(of_switches)
+            } else {
+                event.map(|event| counted(event, deepened, index))
+            };
             taken = event.map_or(Ok(()), &mut take);
             ring.pass();
             times[index] = ring.first_time();
@@ -242,6 +283,20 @@ impl StackSampler {
 fn oldest(times: &[Option<u64>], until: u64) -> Option<(usize, u64)> {
     let known = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
     known.min_by_key(|(_, time)| *time).filter(|(_, time)| *time <= until)
+}
+
+fn sum(counts: SoftwareCounts, others: SoftwareCounts) -> SoftwareCounts {
+    std::array::from_fn(|index| counts[index] + others[index])
+}
+
+/// An event of a ring with the counts of the whole recording.
+fn counted<'a>(mut event: KernelEvent<'a>, deepened: Option<&Deepened>, ring: usize) -> KernelEvent<'a> {
+    if let EventKind::Sample(Sample { counts: Some(counts), .. }) = &mut event.what
+        && let Some(deepened) = deepened.filter(|deepened| event.time > deepened.time)
+    {
+        *counts = sum(*counts, deepened.counts[ring]);
+    }
+    event
 }
 
 /// The event of a record from a ring of switches.

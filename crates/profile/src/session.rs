@@ -13,6 +13,7 @@ use vermeil_io::StackMark;
 use crate::debug_file::build_id;
 use crate::event::{EventKind, KernelEvent, Sample};
 use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
+use crate::known_places::KnownPlaces;
 use crate::module_files::ModuleFiles;
 use crate::processes::{self, Processes};
 use crate::unwind::Unwinder;
@@ -24,8 +25,6 @@ const STACKS_MAX: usize = 131_072;
 const CUT_MAX: u64 = 10;
 /// Places to be named at the end of a recording. The others are named by the report.
 const PLACES_MAX: usize = 1 << 20;
-/// Addresses whose places are known, 160 KiB.
-const KNOWN_SLOTS: usize = 4_096;
 /// Modules that are told apart. Further ones count as unknown.
 const MODULES_MAX: usize = 65_536;
 
@@ -59,54 +58,6 @@ pub(crate) struct Counts {
     pub(crate) others: u64,
     pub(crate) lost: u64,
     pub(crate) throttled: u64,
-}
-
-/// The places of addresses that were seen lately, so that a frame costs no search in maps and no
-/// comparison of paths. A slot holds the latest of its addresses.
-struct KnownPlaces {
-    slots: Box<[KnownPlace]>,
-    /// Slots of an earlier generation are empty.
-    generation: u32,
-}
-
-#[derive(Clone, Copy)]
-struct KnownPlace {
-    generation: u32,
-    /// `None` in the kernel.
-    pid: Option<i32>,
-    address: u64,
-    place: Frame,
-}
-
-impl Default for KnownPlaces {
-    fn default() -> Self {
-        let none = KnownPlace { generation: 0, pid: None, address: 0, place: Frame { module: 0, offset: 0 } };
-        Self { slots: vec![none; KNOWN_SLOTS].into(), generation: 1 }
-    }
-}
-
-impl KnownPlaces {
-    fn slot(pid: Option<i32>, address: u64) -> usize {
-        // Multiplication by the golden ratio mixes the lower bits into the upper, which are taken.
-        let key = address ^ (u64::from(pid.unwrap_or(0) as u32) << 48);
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - KNOWN_SLOTS.ilog2())) as usize
-    }
-
-    fn get(&self, pid: Option<i32>, address: u64) -> Option<Frame> {
-        let slot = &self.slots[Self::slot(pid, address)];
-        let is_here = slot.generation == self.generation && (slot.pid, slot.address) == (pid, address);
-        is_here.then_some(slot.place)
-    }
-
-    fn put(&mut self, pid: Option<i32>, address: u64, place: Frame) {
-        let generation = self.generation;
-        self.slots[Self::slot(pid, address)] = KnownPlace { generation, pid, address, place };
-    }
-
-    /// Forgets all places, because maps change.
-    fn forget(&mut self) {
-        self.generation += 1;
-    }
 }
 
 impl Session {
@@ -432,6 +383,7 @@ mod tests {
             kernel: vec![0xffff_8000_0000_0001],
             user: user.to_vec(),
             dump: None,
+            counts: None,
         };
         KernelEvent { time: 1, cpu: 0, what: EventKind::Sample(sample) }
     }

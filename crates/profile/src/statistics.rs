@@ -36,6 +36,26 @@ impl Estimate {
         Some(Self { mean, low: mean - reach, high: mean + reach, p })
     }
 
+    /// From the values of many short measurements, without the outer fifths: the moments in which
+    /// other programs ran. The error comes from the values moved to the inner ones (Tukey and
+    /// McLaughlin). `None` for fewer than five.
+    pub fn of_middle(mut values: Vec<f64>) -> Option<Self> {
+        let fifth = values.len() / 5;
+        if fifth == 0 {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        let inner = &values[fifth..values.len() - fifth];
+        let mean = inner.iter().sum::<f64>() / inner.len() as f64;
+        let moved: Vec<f64> =
+            values.iter().map(|value| value.clamp(inner[0], inner[inner.len() - 1])).collect();
+        let count = moved.len() as f64;
+        let moved_mean = moved.iter().sum::<f64>() / count;
+        let variance = moved.iter().map(|value| (value - moved_mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let inner_share = inner.len() as f64 / count;
+        Some(Self::of_error(mean, (variance / count).sqrt() / inner_share))
+    }
+
     /// From a value with a known standard error, by the normal distribution.
     pub fn of_error(mean: f64, error: f64) -> Self {
         let normal = Normal::standard();
@@ -62,6 +82,17 @@ pub fn significant(chances: &[f64], rate: f64) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn middle_leaves_out_moments_of_other_programs() {
+        let mut values: Vec<f64> = (0..40).map(|index| 1.0 + 0.01 * f64::from(index % 5)).collect();
+        let quiet = Estimate::of_middle(values.clone()).unwrap();
+        assert!((quiet.mean - 1.02).abs() < 1e-9 && quiet.low < 1.02 && quiet.high > 1.02, "{quiet:?}");
+        values[..4].fill(50.0);
+        let busy = Estimate::of_middle(values).unwrap();
+        assert!((busy.mean - quiet.mean).abs() < 0.01, "{busy:?}");
+        assert_eq!(Estimate::of_middle(vec![1.0; 4]), None);
+    }
 
     #[test]
     fn interval_of_five_repetitions_uses_student() {

@@ -10,20 +10,22 @@ use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use vermeil_io::WorkPage;
 use vermeil_profile::statistics::Estimate;
 use vermeil_profile::{HardwareSet, ProfileError, RecordOptions, Stacks, Subject, record};
 
-const ROUNDS: usize = 12;
-/// The time in which the cost of a unit of work is measured.
-const WINDOW: Duration = Duration::from_millis(400);
+const ROUNDS: usize = 24;
+/// The time in which the cost of a unit of work is measured. Short, because the middle of many
+/// pairs leaves out the moments in which other programs run.
+const WINDOW: Duration = Duration::from_millis(200);
 /// From the first bytes of a recorder's file, or the end of a recorder, to a window.
 const SETTLE: Duration = Duration::from_millis(100);
 /// The longest wait for a recorder or for the subject.
@@ -87,13 +89,19 @@ impl Reading {
     }
 }
 
-/// The cost of a unit of work.
+/// The cpu time of a window.
 #[derive(Clone, Copy)]
-struct UnitCost {
-    /// The cpu time of the subject alone, with the interrupts in it.
-    cpu_ns: f64,
-    /// The time that passed. On cpus that are all busy it has the cpu time of the recorder too.
-    wall_ns: f64,
+struct WindowCost {
+    /// The cpu time of the subject for a unit of work, with the interrupts in it.
+    unit_ns: f64,
+    /// The cpu time of the recorder for each nanosecond.
+    recorder: f64,
+}
+
+/// The cpu time of a thread so far, in nanoseconds.
+fn thread_cpu_ns(pid: u32, tid: i32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
 }
 
 /// A subject that runs until the end of the test, with the readings of its meter.
@@ -123,8 +131,8 @@ impl MeteredSubject {
         self.child.id() as i32
     }
 
-    /// The cost of a unit of work in a window from now on.
-    fn unit(&self) -> UnitCost {
+    /// The cost of a window from now on, under a recorder with this cpu time.
+    fn window(&self, recorder_ns: impl Fn() -> f64) -> WindowCost {
         let last = || self.readings.lock().unwrap().last().copied();
         let next = |earliest_ns: f64| {
             let deadline = Instant::now() + PATIENCE;
@@ -137,48 +145,61 @@ impl MeteredSubject {
             }
         };
         let first = next(nanoseconds(ClockId::Monotonic) as f64);
+        let (began, began_ns) = (recorder_ns(), nanoseconds(ClockId::Monotonic));
         thread::sleep(WINDOW);
         let end = next(first.at_ns + WINDOW.as_nanos() as f64);
-        let work = end.work - first.work;
-        UnitCost { cpu_ns: (end.cpu_ns - first.cpu_ns) / work, wall_ns: (end.at_ns - first.at_ns) / work }
+        let passed_ns = nanoseconds(ClockId::Monotonic) - began_ns;
+        WindowCost {
+            unit_ns: (end.cpu_ns - first.cpu_ns) / (end.work - first.work),
+            recorder: (recorder_ns() - began) / passed_ns as f64,
+        }
     }
 
     /// The same without a recorder.
-    fn bare_unit(&self) -> UnitCost {
+    fn bare_window(&self) -> WindowCost {
         thread::sleep(SETTLE);
-        self.unit()
+        self.window(|| 0.0)
     }
 
     /// The same under a recorder; `None` without perf.
-    fn recorded_unit(
+    fn recorded_window(
         &self,
         recorder: CostedRecorder,
         output: &Path,
-    ) -> Result<Option<UnitCost>, ProfileError> {
+    ) -> Result<Option<WindowCost>, ProfileError> {
         let _absent = std::fs::remove_file(output);
         match recorder {
-            CostedRecorder::Perf(words) => Ok(self.unit_under_perf(words, output)),
+            CostedRecorder::Perf(words) => Ok(self.window_under_perf(words, output)),
             CostedRecorder::Own { stacks, waits } => {
                 let options = own_options(self.pid(), stacks, waits, None, output);
                 let stop = AtomicBool::new(false);
+                let tid = AtomicI32::new(0);
+                let recorder_ns = || thread_cpu_ns(std::process::id(), tid.load(Ordering::Relaxed));
                 thread::scope(|scope| {
-                    let recording = scope.spawn(|| record(&options, &stop));
-                    let unit = samples(output, || recording.is_finished()).then(|| self.unit());
+                    let recording = scope.spawn(|| {
+                        tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+                        record(&options, &stop)
+                    });
+                    let is_over = || recording.is_finished();
+                    let window = samples(output, is_over).then(|| self.window(recorder_ns));
                     stop.store(true, Ordering::Relaxed);
-                    recording.join().expect("a recording does not panic").map(|_recorded| unit)
+                    recording.join().expect("a recording does not panic").map(|_recorded| window)
                 })
             }
         }
     }
 
-    fn unit_under_perf(&self, words: &[&str], output: &Path) -> Option<UnitCost> {
+    fn window_under_perf(&self, words: &[&str], output: &Path) -> Option<WindowCost> {
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-a", "--no-buildid", "-e", "cpu-clock", "-F", "997"]).args(words);
         let mut perf = command.arg("-o").arg(output).stderr(Stdio::null()).spawn().ok()?;
-        let unit = samples(output, || !matches!(perf.try_wait(), Ok(None))).then(|| self.unit());
+        let pid = perf.id();
+        let is_over = || !matches!(perf.try_wait(), Ok(None));
+        let recorder_ns = || thread_cpu_ns(pid, pid as i32);
+        let window = samples(output, is_over).then(|| self.window(recorder_ns));
         let _gone = kill_process(Pid::from_child(&perf), Signal::INT);
         perf.wait().unwrap();
-        unit
+        window
     }
 }
 
@@ -212,13 +233,13 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// The cost of a recorder for the subject in one round, against the windows before and after.
+/// The costs of a recorder in one round, against the windows before and after.
 #[derive(Clone, Copy)]
 struct RoundCost {
     /// The share of the cpu time of a unit of work.
-    cpu: f64,
-    /// The share of the time of a unit of work.
-    wall: f64,
+    subject: f64,
+    /// The cpu time of the recorder, as a share of one cpu.
+    recorder: f64,
 }
 
 /// The costs of each recorder in all rounds.
@@ -227,16 +248,16 @@ fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Vec<Roun
     let path = folder.path().join("r.prof");
     let mut costs = vec![Vec::new(); recorders.len()];
     let subject = MeteredSubject::start(subject);
-    let mut before = subject.bare_unit();
+    let mut before = subject.bare_window();
     for round in 0..ROUNDS {
         for place in 0..recorders.len() {
             // Each round begins with another recorder.
             let index = (place + round) % recorders.len();
-            let recorded = subject.recorded_unit(recorders[index].1, &path)?;
-            let after = subject.bare_unit();
+            let recorded = subject.recorded_window(recorders[index].1, &path)?;
+            let after = subject.bare_window();
             costs[index].extend(recorded.map(|recorded| RoundCost {
-                cpu: 2.0 * recorded.cpu_ns / (before.cpu_ns + after.cpu_ns) - 1.0,
-                wall: 2.0 * recorded.wall_ns / (before.wall_ns + after.wall_ns) - 1.0,
+                subject: 2.0 * recorded.unit_ns / (before.unit_ns + after.unit_ns) - 1.0,
+                recorder: recorded.recorder,
             }));
             before = after;
         }
@@ -244,6 +265,8 @@ fn costs(subject: [&str; 2], recorders: &[NamedRecorder]) -> Result<Vec<Vec<Roun
     Ok(costs)
 }
 
+/// Prints the costs of recorders. The subject keeps as many cpus busy as it has threads, so the
+/// recorder takes its own cpu time from the subject at worst.
 fn expect_little_cost(subject: [&str; 2], recorders: &[NamedRecorder], share_max: f64) {
     let costs = match costs(subject, recorders) {
         Ok(costs) => costs,
@@ -252,28 +275,32 @@ fn expect_little_cost(subject: [&str; 2], recorders: &[NamedRecorder], share_max
         }
         Err(error) => panic!("{error}"),
     };
+    let [kind, threads] = subject;
+    let cpus: f64 = threads.parse().expect("the threads of a subject are a number");
+    let mut too_much: Vec<&str> = Vec::new();
     for ((name, recorder), costs) in recorders.iter().zip(costs) {
-        let of = |share: fn(&RoundCost) -> f64| {
-            Estimate::of_repetitions(&costs.iter().map(share).collect::<Vec<_>>())
-        };
-        let (Some(cpu), Some(wall)) = (of(|cost| cost.cpu), of(|cost| cost.wall)) else {
-            eprintln!("{}: {name}: skipped, perf is missing", subject[0]);
+        let of = |share: &dyn Fn(&RoundCost) -> f64| Estimate::of_middle(costs.iter().map(share).collect());
+        let subject = of(&|cost| cost.subject);
+        let all = of(&|cost| cost.subject + cost.recorder / cpus);
+        let (Some(subject), Some(own), Some(all)) = (subject, of(&|cost| cost.recorder), all) else {
+            eprintln!("{kind} {threads}: {name}: skipped, perf is missing");
             continue;
         };
         let text = |cost: &Estimate| {
             let [mean, low, high] = [cost.mean, cost.low, cost.high].map(|share| 100.0 * share);
-            format!("{mean:.2} % [{low:.2} to {high:.2} %]")
+            format!("{mean:.2} % [{low:.2} to {high:.2}]")
         };
-        let (threads, pairs) = (subject[1], costs.len());
         eprintln!(
-            "{} {threads}: {name}: cpu time {}, time {}, {pairs} pairs",
-            subject[0],
-            text(&cpu),
-            text(&wall)
+            "{kind} {threads}: {name}: subject {}, recorder {} of a cpu, together {} of the cpus, {} pairs",
+            text(&subject),
+            text(&own),
+            text(&all),
+            costs.len()
         );
         let is_own = matches!(recorder, CostedRecorder::Own { .. });
-        assert!(!is_own || cpu.low <= share_max, "{name}: {cpu:?}");
+        too_much.extend((is_own && subject.low > share_max).then_some(name));
     }
+    assert!(too_much.is_empty(), "more than {share_max} of the subject: {too_much:?}");
 }
 
 #[test]

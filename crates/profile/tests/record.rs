@@ -210,6 +210,27 @@ fn samples_have_color_that_ran() {
     assert!(first + second > profile.samples.len() * 3 / 4, "{:?}", [first, second, count(0)]);
 }
 
+/// Counters come with samples, also behind the exchange of events for longer copies of stacks.
+#[test]
+fn counters_grow_from_tick_to_tick() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.prof");
+    for kind in ["relay", "deep"] {
+        let Some(_) = recorded(&options(command(&[kind, "2", "0.7"]), &path)) else { return };
+        let profile = read(&path);
+        let series = profile.series.iter().enumerate();
+        let columns: Vec<usize> =
+            series.filter(|(_, series)| series.name == "context switches").map(|(at, _)| at).collect();
+        let sums: Vec<u64> =
+            profile.ticks.iter().map(|tick| columns.iter().map(|at| tick.values[*at]).sum()).collect();
+        assert!(!columns.is_empty() && sums.is_sorted(), "{kind}: {sums:?}");
+        if kind == "relay" {
+            let steps = sums.windows(2).filter(|pair| pair[0] < pair[1]).count();
+            assert!(steps >= 5 && sums[sums.len() - 1] > sums[0] + 100, "{steps} steps, {sums:?}");
+        }
+    }
+}
+
 #[test]
 fn running_process_is_recorded_until_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
