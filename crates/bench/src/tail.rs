@@ -118,7 +118,10 @@ fn sample(
     let (network, address) = (BenchNetwork::Loopback, BenchNetwork::Loopback.free_address()?);
     let state = site.state(server.name())?;
     let command = servers::command(server, options, site, &state, address, cpus.server)?;
-    let command = if work.overlay { servers::on_overlay(&command, site)? } else { command };
+    let command = match work.overlay {
+        true => servers::on_overlay(&command, &site.root(), &site.state("empty")?),
+        false => command,
+    };
     let process = PeerProcess::start(server.name(), command, &state)?;
     process.wait_until_listening(&network, address)?;
     let target = site.target(0);

@@ -113,7 +113,10 @@ impl<'a> ServedPairs<'a> {
         let (options, cpu, state) = (self.options, self.cpus.server, site.state("vermeil")?);
         let command = |address| {
             let command = servers::command(TailServer::Vermeil, options, site, &state, address, cpu)?;
-            if is_overlay { servers::on_overlay(&command, site) } else { Ok(command) }
+            Ok(match is_overlay {
+                true => servers::on_overlay(&command, &site.root(), &site.state("empty")?),
+                false => command,
+            })
         };
         let target = site.target(0);
         let requests = match work {

@@ -160,15 +160,13 @@ mimetype.assign = ( \".html\" => \"text/html\" )
     Ok(command)
 }
 
-/// `command` with private mounts, where the folder of `site` is on overlayfs, like the files of
-/// most containers.
-pub(crate) fn on_overlay(command: &Command, site: &TailSite) -> BenchResult<Command> {
-    // A mount for reading needs two folders.
-    let (root, second) = (site.root(), site.state("empty")?);
+/// `command` with private mounts, where the folder `root` is on overlayfs, like the files of most
+/// containers. A mount for reading needs a second folder, which is `empty`.
+pub(crate) fn on_overlay(command: &Command, root: &Path, empty: &Path) -> Command {
     let mut outer = Command::new("unshare");
-    outer.args(["--mount", "sh", "-c", OVERLAY, "sh"]).arg(root).arg(second);
+    outer.args(["--mount", "sh", "-c", OVERLAY, "sh"]).arg(root).arg(empty);
     outer.arg(command.get_program()).args(command.get_args());
-    Ok(outer)
+    outer
 }
 
 /// Puts the folder `$1`, and `$2` below it, over `$1` itself, and becomes the rest of the command.

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::servers::TailServer;
+use super::servers::{TailServer, on_overlay};
 use super::site::{FOLDER_FILES, TailSite, TailTree};
 use crate::load::steady::record_of;
 use crate::load::vermeil_load;
@@ -29,8 +29,10 @@ use crate::stop::StopFlag;
 use crate::wrk::{Wrk, WrkLoad, WrkOutcome};
 use crate::{BenchError, BenchResult};
 
-/// The name in rows.
+/// The name in points.
 pub(super) const NAME: &str = "files on a slow disk";
+/// The same where the servers see the disk through overlayfs.
+pub(super) const OVERLAY_NAME: &str = "files on a slow disk, overlayfs";
 /// The time of the disk for each read: of a hard disk, or of a disk over a network.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
 /// Requests a second for the file in memory: a small part of a cpu.
@@ -76,14 +78,35 @@ pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) 
         }
     };
     let bench = SlowFiles { options, stop, site, disk, cpus };
-    for round in 0..options.rounds {
-        let mut order = servers.clone();
-        order.rotate_left(round % servers.len());
-        for server in order {
-            bench.sample(server, points)?;
+    for file_system in [SlowFileSystem::Plain, SlowFileSystem::Overlay] {
+        for round in 0..options.rounds {
+            let mut order = servers.clone();
+            order.rotate_left(round % servers.len());
+            for server in order {
+                bench.sample(server, file_system, points)?;
+            }
         }
     }
     Ok(())
+}
+
+/// The file system through which a server sees the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlowFileSystem {
+    /// ext4, which tells whether a read would wait.
+    Plain,
+    /// overlayfs over ext4, in mounts of the server's own. overlayfs cannot tell.
+    Overlay,
+}
+
+impl SlowFileSystem {
+    /// The name in points.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => NAME,
+            Self::Overlay => OVERLAY_NAME,
+        }
+    }
 }
 
 /// The time from a request for the hot file to the answer; `None` after too few requests.
@@ -114,10 +137,20 @@ struct SlowFiles<'a> {
 
 impl SlowFiles<'_> {
     /// One start of one server.
-    fn sample(&self, server: TailServer, points: &mut Points) -> BenchResult<()> {
-        let address = BenchNetwork::Loopback.free_address()?;
+    fn sample(
+        &self,
+        server: TailServer,
+        file_system: SlowFileSystem,
+        points: &mut Points,
+    ) -> BenchResult<()> {
+        let (name, address) = (file_system.name(), BenchNetwork::Loopback.free_address()?);
         let state = self.site.state(server.name())?;
-        let process = PeerProcess::start(server.name(), self.command(server, &state, address)?, &state)?;
+        let command = self.command(server, &state, address)?;
+        let command = match file_system {
+            SlowFileSystem::Plain => command,
+            SlowFileSystem::Overlay => on_overlay(&command, &self.disk.root(), &self.site.state("empty")?),
+        };
+        let process = PeerProcess::start(server.name(), command, &state)?;
         process.wait_until_listening(&BenchNetwork::Loopback, address)?;
         let running = StartedSubject { process, state, address };
         // The server learns of its folders, while all files are in memory.
@@ -125,13 +158,13 @@ impl SlowFiles<'_> {
         self.cold(&running, WrkLoad { connections: BESIDE_CONNECTIONS, duration: ALONE }, 0)?;
         let mut push = |metric, unit, value| {
             points
-                .push(PointKey { program: NAME.into(), variant: server.name().into(), metric, unit }, value);
+                .push(PointKey { program: name.into(), variant: server.name().into(), metric, unit }, value);
         };
         let turn = TURN.min(self.options.duration);
         for number in 0..self.options.duration.div_duration_f64(turn).round() as u32 {
             self.stop.check()?;
             let [alone, beside] = self.turn(&running, turn, number * TURN_FILES)?;
-            eprintln!("{NAME:<28} {:<16} alone {alone:.0?}, beside {beside:.0?}", server.name());
+            eprintln!("{name:<32} {:<16} alone {alone:.0?}, beside {beside:.0?}", server.name());
             if self.options.size == BenchSize::Full && alone.late_ns.max(beside.late_ns) > LATE_NS_MAX {
                 continue;
             }
@@ -154,7 +187,7 @@ impl SlowFiles<'_> {
             return Err(running.process.failure("answered each file, so the last were in memory"));
         }
         push("cold_per_s", "1/s", cold.per_second());
-        eprintln!("{NAME:<28} {:<16} cold {:.0} a second", server.name(), cold.per_second());
+        eprintln!("{name:<32} {:<16} cold {:.0} a second", server.name(), cold.per_second());
         running.process.stop()
     }
 
