@@ -95,9 +95,11 @@ impl Learner {
         self.sampler.due(expected_ns)
     }
 
-    /// Whether a color with a timed last run and a next event of `handler` stays for a measurement.
-    pub fn tries_extension(&mut self, handler: HandlerIndex) -> bool {
-        self.handlers.get_mut(handler.0 as usize).is_some_and(|known| known.warm_batch.tries_extension())
+    /// Whether a color with a timed last run and a next event of `handler` stays for a measurement,
+    /// while `waiting` other colors wait.
+    pub fn tries_extension(&mut self, handler: HandlerIndex, waiting: usize) -> bool {
+        let known = self.handlers.get_mut(handler.0 as usize);
+        known.is_some_and(|known| known.warm_batch.tries_extension(waiting))
     }
 
     /// Takes in a timed run of a registered handler, where `after` tells the event before, and

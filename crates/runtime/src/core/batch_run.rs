@@ -190,7 +190,10 @@ impl Core {
         let handler = token.color().meta.handler();
         let stay_ns = shared.handlers.published(handler).extension_ns();
         if stay_ns == 0 {
-            let tries = self.times.timed.get() && self.measures.learner.borrow_mut().tries_extension(handler);
+            let tries = self.times.timed.get() && {
+                let waiting = shared.core_load(self.index).waiting as usize;
+                self.measures.learner.borrow_mut().tries_extension(handler, waiting)
+            };
             self.times.times_next.set(tries);
             return tries;
         }

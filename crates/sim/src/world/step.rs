@@ -411,9 +411,10 @@ impl<W: Watch> World<W> {
         let handler = self.colors.last_handler(color);
         let stay_ns = self.placing.costs.published(handler).extension_ns();
         if stay_ns == 0 {
+            let waiting = self.cores[core.0 as usize].queue.ready.waiting();
             let learner = self.placing.costs.learner_mut(core);
             let tries = self.cores[core.0 as usize].activation.is_timed
-                && learner.tries_extension(HandlerIndex(handler.into()));
+                && learner.tries_extension(HandlerIndex(handler.into()), waiting);
             self.core(core).activation.times_next = tries;
             return tries;
         }
