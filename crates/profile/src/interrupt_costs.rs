@@ -41,13 +41,13 @@ fn unit_ns() -> f64 {
 }
 
 /// An event that samples a cpu.
-enum SampledCpu {
+enum EventsOfCpu {
     /// The samples are empty and go nowhere.
     Empty(SamplingEvent),
     WithRing(RecordRing),
 }
 
-impl SampledCpu {
+impl EventsOfCpu {
     fn open(sampling: &Sampling) -> io::Result<Self> {
         let event = SamplingEvent::open(sampling, ObservedThreads::Cpu, 0)?;
         Ok(Self::WithRing(RecordRing::of(event, ring_pages(sampling.dump_bytes.is_some(), 1))?))
@@ -101,8 +101,8 @@ fn interrupts_cost_by_content() -> io::Result<()> {
     ];
     let mut costs = vec![Vec::new(); rows.len()];
     let opened = rows.iter().map(|(_, sampling)| match sampling {
-        Some(sampling) => SampledCpu::open(sampling),
-        None => SamplingEvent::open_empty(&all, 0).map(SampledCpu::Empty),
+        Some(sampling) => EventsOfCpu::open(sampling),
+        None => SamplingEvent::open_empty(&all, 0).map(EventsOfCpu::Empty),
     });
     let mut opened = opened.collect::<io::Result<Vec<_>>>()?;
     let mut before = unit_ns();

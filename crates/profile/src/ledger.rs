@@ -74,7 +74,7 @@ impl HardwareSet {
 
 /// The time between two ticks. Values between two readings are those of the reading before.
 pub(crate) const TICK_NS: u64 = 10_000_000;
-/// Readings of `/proc` for each of `/proc/interrupts`, which takes 64 µs on two cpus, and all other
+/// Readings of `/proc` for each of `/proc/interrupts`. This file takes 64 µs on two cpus, all other
 /// files 16 µs.
 const INTERRUPTS_READINGS: u64 = 5;
 /// How long a cpu may have no sample, until its counts are read.
@@ -103,17 +103,62 @@ pub(crate) struct CounterLedger {
     groups: Vec<(CounterGroup, usize)>,
     series: Vec<Series>,
     missing: Vec<MissingCounter>,
-    /// Values of the sources that are read less often.
-    slow: Vec<u64>,
+    proc: ProcCounters,
+    work: WorkReader,
+    multiplexed: bool,
+}
+
+/// The counters in `/proc`, which are read less often.
+struct ProcCounters {
+    /// The values of the latest reading.
+    values: Vec<u64>,
     stat: ProcFile,
     /// `None` where the file cannot be read.
     interrupts: Option<ProcFile>,
     interrupt_counts: Vec<u64>,
     pressure: Vec<ProcFile>,
-    proc_readings: u64,
-    work: WorkReader,
-    multiplexed: bool,
+    readings: u64,
+    /// The unit of the times in `stat`.
     tick_ns: u64,
+}
+
+impl Default for ProcCounters {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            stat: ProcFile::open("/proc/stat"),
+            interrupts: None,
+            interrupt_counts: Vec::new(),
+            pressure: Vec::new(),
+            readings: 0,
+            tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+        }
+    }
+}
+
+impl ProcCounters {
+    /// Reads the counters of these cpus again.
+    fn read(&mut self, cpus: &[u32]) {
+        let stat = self.stat.read();
+        let mut values = Vec::new();
+        for cpu in cpus {
+            let fields = stat_fields(stat, *cpu);
+            for (_, places) in STAT {
+                let ticks: u64 = places.iter().filter_map(|place| fields.get(*place)).sum();
+                values.push(ticks * self.tick_ns);
+            }
+        }
+        if let Some(file) = &mut self.interrupts {
+            if self.readings.is_multiple_of(INTERRUPTS_READINGS) {
+                let counts = sum_interrupts(file.read(), cpus);
+                self.interrupt_counts = counts.unwrap_or_else(|| vec![0; cpus.len()]);
+            }
+            values.extend(&self.interrupt_counts);
+        }
+        self.readings += 1;
+        values.extend(self.pressure.iter_mut().map(|file| parse_pressure(file.read()).unwrap_or(0)));
+        self.values = values;
+    }
 }
 
 impl CounterLedger {
@@ -129,15 +174,9 @@ impl CounterLedger {
             groups: Vec::new(),
             series: Vec::new(),
             missing: Vec::new(),
-            slow: Vec::new(),
-            stat: ProcFile::open("/proc/stat"),
-            interrupts: None,
-            interrupt_counts: Vec::new(),
-            pressure: Vec::new(),
-            proc_readings: 0,
+            proc: ProcCounters::default(),
             work: WorkReader::default(),
             multiplexed: false,
-            tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
         };
         if are_sampled {
             ledger.add_series(&SOFTWARE);
@@ -205,7 +244,7 @@ impl CounterLedger {
         self.series.extend(stat);
         let mut file = ProcFile::open("/proc/interrupts");
         if sum_interrupts(file.read(), &self.cpus).is_some() {
-            self.interrupts = Some(file);
+            self.proc.interrupts = Some(file);
             let interrupts = places().map(|(cpu, node)| Series::of_cpu("interrupts", "count", *cpu, *node));
             self.series.extend(interrupts);
         }
@@ -216,7 +255,7 @@ impl CounterLedger {
         ] {
             let mut file = ProcFile::open(path);
             if parse_pressure(file.read()).is_some() {
-                self.pressure.push(file);
+                self.proc.pressure.push(file);
                 let unit = "ns".to_owned();
                 self.series.push(Series { name: name.to_owned(), cpu: None, node: None, unit });
             } else {
@@ -275,10 +314,10 @@ impl CounterLedger {
                 Err(_) => values.resize(expected, 0),
             }
         }
-        if all || self.slow.is_empty() {
-            self.slow = self.read_proc();
+        if all || self.proc.values.is_empty() {
+            self.proc.read(&self.cpus);
         }
-        values.extend(&self.slow);
+        values.extend(&self.proc.values);
         values.extend(self.work.counts());
         self.others.clone_from(&values);
         self.waiting.push_back((time, values));
@@ -290,28 +329,6 @@ impl CounterLedger {
         let (time, others) = self.waiting.pop_front_if(|(time, _)| *time <= until)?;
         let values = self.sampled.iter().flat_map(|cpu| cpu.counts).chain(others).collect();
         Some(FileRecord::Tick { time, values })
-    }
-
-    fn read_proc(&mut self) -> Vec<u64> {
-        let stat = self.stat.read();
-        let mut values = Vec::new();
-        for cpu in &self.cpus {
-            let fields = stat_fields(stat, *cpu);
-            for (_, places) in STAT {
-                let ticks: u64 = places.iter().filter_map(|place| fields.get(*place)).sum();
-                values.push(ticks * self.tick_ns);
-            }
-        }
-        if let Some(file) = &mut self.interrupts {
-            if self.proc_readings.is_multiple_of(INTERRUPTS_READINGS) {
-                let counts = sum_interrupts(file.read(), &self.cpus);
-                self.interrupt_counts = counts.unwrap_or_else(|| vec![0; self.cpus.len()]);
-            }
-            values.extend(&self.interrupt_counts);
-        }
-        self.proc_readings += 1;
-        values.extend(self.pressure.iter_mut().map(|file| parse_pressure(file.read()).unwrap_or(0)));
-        values
     }
 
     /// The record that takes the hardware's columns back, if others used the counters meanwhile.

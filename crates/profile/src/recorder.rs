@@ -172,7 +172,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     let session = Session::new(Processes::tree(run.pid));
     let ledger = CounterLedger::open(&sampler.cpus, options.hardware, sampler.sampling.counts);
     let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
-    let mut recording = Recording { sampler, session, ledger, writer };
+    let mut recording = RunningRecording { sampler, session, ledger, writer };
     unnamed.iter().for_each(|missing| recording.ledger.lacks(&missing.name, &missing.why));
     let mut failed = recording.begin(origin.start_ns).err();
     if failed.is_none() {
@@ -187,7 +187,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     if failed.is_none() {
         failed = recording.finish(options.hardware, ended_ns).err();
     }
-    let Recording { sampler, session, ledger, writer } = recording;
+    let RunningRecording { sampler, session, ledger, writer } = recording;
     let bytes = writer.bytes();
     let Counts { samples, others, lost, throttled } = session.counts();
     let summary = RecordingSummary {
@@ -226,14 +226,14 @@ fn existing(pid: i32) -> Result<i32, ProfileError> {
 }
 
 /// The parts of a recording in progress.
-struct Recording {
+struct RunningRecording {
     sampler: StackSampler,
     session: Session,
     ledger: CounterLedger,
     writer: Writer,
 }
 
-impl Recording {
+impl RunningRecording {
     /// Writes what is known at the start.
     fn begin(&mut self, start_ns: u64) -> io::Result<()> {
         self.session.name_threads(&mut |record| self.writer.write(record))?;

@@ -33,15 +33,10 @@ pub(crate) struct Session {
     pub(crate) processes: Processes,
     /// The names of the threads of the tree that run.
     names: HashMap<i32, String>,
-    /// Those that were written, with the paths under which their files can be read now.
-    modules: Vec<Module>,
-    module_ids: HashMap<Module, u32>,
-    stacks: HashMap<Box<[Frame]>, u32>,
-    stacks_written: u32,
+    modules: WrittenModules,
+    stacks: WrittenStacks,
     known: KnownPlaces,
-    /// Kept between samples for their memory.
-    frames: Vec<Frame>,
-    walked: Vec<u64>,
+    buffers: SampleBuffers,
     places: HashSet<Frame>,
     counts: Counts,
     files: ModuleFiles,
@@ -49,6 +44,29 @@ pub(crate) struct Session {
     frames_max: usize,
     /// `None` if waits are not recorded.
     waits: Option<WaitLedger>,
+}
+
+/// The modules that were written.
+#[derive(Default)]
+struct WrittenModules {
+    /// With the paths under which their files can be read now.
+    readable: Vec<Module>,
+    ids: HashMap<Module, u32>,
+}
+
+/// The stacks that were written.
+#[derive(Default)]
+struct WrittenStacks {
+    /// Of the latest ones: forgotten when there are too many.
+    ids: HashMap<Box<[Frame]>, u32>,
+    count: u32,
+}
+
+/// Kept between samples for their memory.
+#[derive(Default)]
+struct SampleBuffers {
+    frames: Vec<Frame>,
+    walked: Vec<u64>,
 }
 
 /// Sums over a recording.
@@ -66,13 +84,10 @@ impl Session {
         Self {
             processes,
             names: HashMap::new(),
-            modules: Vec::new(),
-            module_ids: HashMap::new(),
-            stacks: HashMap::new(),
-            stacks_written: 0,
+            modules: WrittenModules::default(),
+            stacks: WrittenStacks::default(),
             known: KnownPlaces::default(),
-            frames: Vec::new(),
-            walked: Vec::new(),
+            buffers: SampleBuffers::default(),
             places: HashSet::new(),
             counts: Counts::default(),
             files,
@@ -181,7 +196,7 @@ impl Session {
 
     /// The modules, with the paths under which their files can be read now.
     pub(crate) fn readable_modules(&self) -> &[Module] {
-        &self.modules
+        &self.modules.readable
     }
 
     pub(crate) fn places(&self) -> impl Iterator<Item = Frame> {
@@ -270,7 +285,7 @@ impl Session {
         sample: &Sample<'_>,
         write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<(u32, u64)> {
-        let (mut frames, mut walked) = (mem::take(&mut self.frames), mem::take(&mut self.walked));
+        let SampleBuffers { mut frames, mut walked } = mem::take(&mut self.buffers);
         frames.clear();
         walked.clear();
         for (depth, &address) in sample.kernel.iter().enumerate() {
@@ -291,7 +306,7 @@ impl Session {
             frames.push(self.place(Some(sample.pid), address, write)?);
         }
         let id = self.stack_id(&frames, write);
-        (self.frames, self.walked) = (frames, walked);
+        self.buffers = SampleBuffers { frames, walked };
         Ok((id?, color))
     }
 
@@ -301,19 +316,19 @@ impl Session {
         frames: &[Frame],
         write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<u32> {
-        if let Some(id) = self.stacks.get(frames) {
+        if let Some(id) = self.stacks.ids.get(frames) {
             return Ok(*id);
         }
-        if self.stacks.len() == STACKS_MAX {
-            self.stacks.clear();
+        if self.stacks.ids.len() == STACKS_MAX {
+            self.stacks.ids.clear();
         }
         if self.places.len() < PLACES_MAX {
             self.places.extend(frames.iter().copied());
         }
         write(&FileRecord::Stack(frames.to_vec()))?;
-        let id = self.stacks_written;
-        self.stacks_written += 1;
-        self.stacks.insert(frames.into(), id);
+        let id = self.stacks.count;
+        self.stacks.count += 1;
+        self.stacks.ids.insert(frames.into(), id);
         Ok(id)
     }
 
@@ -332,7 +347,7 @@ impl Session {
         let (module, offset) = match map {
             Some((pid, map)) => {
                 let module = Module::of(map);
-                if !self.module_ids.contains_key(&module) {
+                if !self.modules.ids.contains_key(&module) {
                     self.files.place(pid, map);
                 }
                 (module, address - map.start + map.offset)
@@ -349,15 +364,15 @@ impl Session {
         module: Module,
         write: &mut impl FnMut(&FileRecord) -> io::Result<()>,
     ) -> io::Result<u32> {
-        if let Some(id) = self.module_ids.get(&module) {
+        if let Some(id) = self.modules.ids.get(&module) {
             return Ok(*id);
         }
-        if self.modules.len() == MODULES_MAX {
+        if self.modules.readable.len() == MODULES_MAX {
             let unknown = Module { path: UNKNOWN.to_owned(), build_id: Vec::new() };
-            return Ok(self.module_ids.get(&unknown).copied().unwrap_or(0));
+            return Ok(self.modules.ids.get(&unknown).copied().unwrap_or(0));
         }
-        let id = self.modules.len() as u32;
-        self.module_ids.insert(module.clone(), id);
+        let id = self.modules.readable.len() as u32;
+        self.modules.ids.insert(module.clone(), id);
         let place = self.files.known(&module);
         let mut written = module;
         // The kernel does not wait for the disk to read the build-id of a map.
@@ -365,7 +380,7 @@ impl Session {
             written.build_id = place.to_str().and_then(build_id).unwrap_or_default();
         }
         write(&FileRecord::Module(written.clone()))?;
-        self.modules.push(Module { path: place.to_string_lossy().into_owned(), ..written });
+        self.modules.readable.push(Module { path: place.to_string_lossy().into_owned(), ..written });
         Ok(id)
     }
 }

@@ -48,6 +48,16 @@ pub enum Pinning {
     InIdleTime,
 }
 
+impl Pinning {
+    /// The name of a core's thread.
+    fn thread_name(self, core: CoreIndex) -> String {
+        match self {
+            Self::InIdleTime => format!("vermeil-idle-{}", core.0),
+            Self::Required | Self::WherePossible | Self::Shared => format!("vermeil-{}", core.0),
+        }
+    }
+}
+
 /// Describes a runtime before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
@@ -221,7 +231,7 @@ impl Builder {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
             let place = ThreadPlace { cpu, pinning: self.pinning, all: cpus.clone() };
-            let begun = threads.begin((index, self.pinning), shared.clone(), move || {
+            let begun = threads.begin(index, self.pinning.thread_name(index), shared.clone(), move || {
                 start(index, &place, shared, &options, epoch, started);
             });
             if let Err(source) = begun {

@@ -6,8 +6,7 @@
 //! `tests/stopping.rs`.
 
 use crate::{
-    builder::Pinning, core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef,
-    shared::RuntimeShared,
+    core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef, shared::RuntimeShared,
 };
 use std::{
     fmt, io,
@@ -99,10 +98,11 @@ impl Drop for LeaveOnDrop {
 }
 
 impl Threads {
-    /// Begins the thread of the next core.
+    /// Begins the thread of the next core, called `name`.
     pub(crate) fn begin(
         &mut self,
-        (core, pinning): (CoreIndex, Pinning),
+        core: CoreIndex,
+        name: String,
         shared: Arc<RuntimeShared>,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
@@ -110,10 +110,6 @@ impl Threads {
         let body = move || {
             let _leaves = leaves;
             run();
-        };
-        let name = match pinning {
-            Pinning::InIdleTime => format!("vermeil-idle-{}", core.0),
-            _ => format!("vermeil-{}", core.0),
         };
         let thread = thread::Builder::new().name(name).spawn(body)?;
         self.running.push(Some(thread));

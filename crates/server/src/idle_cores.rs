@@ -3,7 +3,7 @@
 //!
 //! Started with the first listener for HTTPS, also by a reload. Leaves out the choice of the steps
 //! that run there (`crates/work/src/any_core.rs`). Tested through the binary
-//! (`crates/e2e/tests/e2e/tls/`).
+//! (`crates/e2e/tests/e2e/tls.rs`).
 
 use crate::trace::EVENTS_PER_CORE;
 use std::sync::Mutex;

@@ -324,15 +324,13 @@ impl ServingServer {
         let log = Log::start_by(broker.log_access(), &options.log, options.cpus.len(), notices.clone())?;
         let mut signals = signals::watch(impatience).map_err(OpenError::Signals)?;
         let watch = watch.start(&broker);
-        let cpus: Vec<usize> = options.cpus.iter().map(|cpu| cpu.0 as usize).collect();
-        let work = Arc::new(WorkPage::create(&cpus));
-        let runtime = launch(&options, cpus, balancing.board(), work.clone())?;
+        let (runtime, work) = launch(&options, balancing.board())?;
         let sandbox = sandbox.seal();
         let mut programs =
             programs.map(|programs| programs.start(&options, sites.store(), &notices)).transpose()?;
         let idle = IdleCores::default();
-        let tls_cores = TlsCores { serving: &runtime.handle(), idle: idle.wanted(&options) };
-        let tls = ServerTls::of_start(&options, tickets.clone(), keys, tls_cores);
+        let cores = TlsCores { serving: &runtime.handle(), idle: idle.wanted(&options) };
+        let tls = ServerTls::of_start(&options, tickets.clone(), keys, cores);
         let server =
             Arc::new(Server::new(sites, &options, connections_max, notices.clone(), balancing, work, tls));
         let on_cores =
@@ -356,8 +354,8 @@ impl ServingServer {
         let about = StartLines::of(&options, busy_poll, (changes, memory), sandbox);
         let of_programs = programs.as_ref().map(|programs| programs.shared.clone());
         let subject = MeasuredServer { server: server.clone(), programs: of_programs.clone() };
-        let is_wanted = options.balancers.is_wanted();
-        let agent = is_wanted.then(|| AgentThread::start(agent, Measuring::new(subject))).flatten();
+        let start_agent = || AgentThread::start(agent, Measuring::new(subject));
+        let agent = options.balancers.is_wanted().then(start_agent).flatten();
         let running = Arc::new(RunningServer::new(StartedParts {
             handle: runtime.handle(),
             idle,
@@ -529,20 +527,20 @@ impl StartLines {
     }
 }
 
-/// Starts the cores.
+/// Starts the cores. Returns the counts of their work too.
 fn launch(
     options: &ServeOptions,
-    cpus: Vec<usize>,
     board: Option<Arc<LoadPage>>,
-    work: Arc<WorkPage>,
-) -> Result<Runtime, ServeError> {
+) -> Result<(Runtime, Arc<WorkPage>), ServeError> {
+    let cpus: Vec<usize> = options.cpus.iter().map(|cpu| cpu.0 as usize).collect();
+    let work = Arc::new(WorkPage::create(&cpus));
     let defaults = DriverOptions::default();
     let accept_backlog_max =
         DescriptorShares::here(options).map_or(defaults.accept_backlog_max, |(_, shares)| shares.ahead);
     let io = DriverOptions { choice: options.io, accept_backlog_max, ..defaults };
     let mut builder = Runtime::builder()
         .cpus(cpus)
-        .work(work)
+        .work(work.clone())
         .pinning(Pinning::WherePossible)
         .io(io)
         .policy(options.policy.into());
@@ -552,7 +550,7 @@ fn launch(
     if options.trace.is_some() {
         builder = builder.record(EVENTS_PER_CORE);
     }
-    Ok(builder.build()?)
+    Ok((builder.build()?, work))
 }
 
 fn open_trace(path: &Path) -> Result<TraceTarget, ServeError> {

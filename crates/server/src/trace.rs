@@ -28,7 +28,7 @@ impl TraceTarget {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes the events that the cores have kept, then those of the cores in idle time. Returns the
+    /// Writes the events that the cores have kept, and those of the cores in idle time. Returns the
     /// line to log.
     pub(crate) fn write(mut self, handle: &Handle, idle: Option<&Handle>) -> String {
         let path = self.path.display();

@@ -3,7 +3,6 @@
 //! A pair is refused when a file cannot be read, when every user of the machine may read the key,
 //! and when key and certificate do not fit. Leaves out the cache (`store.rs`). Tested below.
 
-use crate::validity::OutOfDate;
 use rustls::{
     InconsistentKeys, RootCertStore,
     crypto::CryptoProvider,
@@ -293,11 +292,6 @@ impl OpenedPair {
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &OpenedFile> {
         [&self.certificate, &self.key].into_iter().chain(&self.staple)
-    }
-
-    /// Whether clients refuse the certificate at this time.
-    pub(crate) fn out_of_date(&self, certified: &CertifiedKey) -> Option<OutOfDate> {
-        OutOfDate::of(&self.certificate.path, certified.cert.first()?)
     }
 
     pub(crate) fn stamps(&self) -> impl Iterator<Item = FileStamp> {

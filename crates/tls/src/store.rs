@@ -14,7 +14,7 @@ use crate::{
     tickets::Tickets,
     validity::OutOfDate,
 };
-use rustls::ServerConfig;
+use rustls::{ServerConfig, sign::CertifiedKey};
 use std::{
     collections::HashMap,
     future::poll_fn,
@@ -256,7 +256,8 @@ impl CertificateStore {
         }
         let load = |pair: &OpenedPair| pair.load(&self.maker.provider).map(Arc::new);
         let keys = opened.iter().map(load).collect::<Result<Vec<_>, _>>()?;
-        let out_of_date = opened.iter().zip(&keys).filter_map(|(pair, key)| pair.out_of_date(key)).collect();
+        let out_of_date =
+            host.certificates.iter().zip(&keys).filter_map(|(pair, key)| out_of_date(pair, key)).collect();
         let config = self.maker.config(keys, host, issuers.as_ref())?;
         let files = opened.iter().flat_map(OpenedPair::files).chain(&issuers);
         files.into_iter().try_for_each(OpenedFile::refuse_changed)?;
@@ -334,6 +335,11 @@ impl CertificateStore {
         let state = self.state();
         (state.entries.len(), state.loads)
     }
+}
+
+/// The certificate, if clients refuse it at this time.
+fn out_of_date(pair: &CertificatePair, key: &CertifiedKey) -> Option<OutOfDate> {
+    OutOfDate::of(&pair.certificate, key.cert.first()?)
 }
 
 impl StoreState {

@@ -60,9 +60,9 @@ type IdleStep<S, R> = Mutex<Option<AnyCoreStep<S, R>>>;
 pub struct WorkEnded;
 
 /// Counts a step while it waits or runs.
-struct Counted<'s>(&'s AtomicUsize);
+struct CountedStep<'s>(&'s AtomicUsize);
 
-impl Drop for Counted<'_> {
+impl Drop for CountedStep<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -131,7 +131,7 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
             self.since_ms.store(now_ms, Ordering::Relaxed);
         }
-        let _counted = Counted(&self.steps);
+        let _counted = CountedStep(&self.steps);
         let without_pause =
             Duration::from_millis(now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)));
         if let Some(idle) = self.idle.as_ref().filter(|idle| without_pause < idle.busy_max) {
@@ -178,24 +178,22 @@ mod tests {
         thread,
     };
     use vermeil::{Pinning, Runtime};
-    use vermeil_io::current_affinity;
 
     const SERVING: &str = "vermeil-0";
     const IDLE: &str = "vermeil-idle-0";
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     /// A serving core, a core in idle time, and steps that return the name of their thread.
-    struct Cores {
+    struct StepCores {
         serving: Runtime,
         idle: Runtime,
         work: Arc<AnyCoreWork<Option<Receiver<()>>, String>>,
     }
 
-    impl Cores {
+    impl StepCores {
         fn new(patience: Duration, busy_max: Duration) -> Self {
-            let start = |pinning| {
-                Runtime::builder().cpus([current_affinity()[0]]).pinning(pinning).build().expect("it starts")
-            };
+            let cpu = a_cpu();
+            let start = |pinning| Runtime::builder().cpus([cpu]).pinning(pinning).build().expect("it starts");
             let (serving, idle) = (start(Pinning::Required), start(Pinning::InIdleTime));
             let run = |wait: Option<Receiver<()>>| {
                 wait.map(|wait| wait.recv());
@@ -218,15 +216,21 @@ mod tests {
         }
     }
 
+    /// A cpu on which this process may run.
+    fn a_cpu() -> usize {
+        let runtime = Runtime::builder().build().expect("it starts");
+        runtime.handle().snapshot().cores[0].cpu
+    }
+
     #[test]
     fn step_runs_in_idle_time() {
-        let cores = Cores::new(FOR_EVER, FOR_EVER);
+        let cores = StepCores::new(FOR_EVER, FOR_EVER);
         assert_eq!(cores.begin(None).recv(), Ok(Ok(IDLE.to_owned())));
     }
 
     #[test]
     fn serving_core_takes_a_step_that_did_not_begin() {
-        let cores = Cores::new(Duration::from_millis(1), FOR_EVER);
+        let cores = StepCores::new(Duration::from_millis(1), FOR_EVER);
         let (go_on, wait) = mpsc::channel::<()>();
         let held = cores.idle.handle().spawn(async move { wait.recv() });
         assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
@@ -235,7 +239,7 @@ mod tests {
 
     #[test]
     fn steps_without_a_pause_go_to_serving_cores() {
-        let cores = Cores::new(FOR_EVER, Duration::from_millis(1));
+        let cores = StepCores::new(FOR_EVER, Duration::from_millis(1));
         let (end, wait) = mpsc::channel();
         let first = cores.begin(Some(wait));
         while cores.work.steps.load(Ordering::Relaxed) == 0 {

@@ -46,7 +46,6 @@ on_both! {
 
 on_usual! {
     host_has_the_certificate_of_its_name,
-    expired_certificate_is_told,
     wrong_key_is_refused_by_check_and_serve_and_reload,
     idle_connection_ends_with_an_alert,
     host_that_requires_https_redirects,
@@ -54,12 +53,11 @@ on_usual! {
     proxy_that_names_https_is_not_redirected,
     status_counts_handshakes,
     server_that_changed_its_user_reads_renewed_keys,
-    replaced_certificate_is_used,
 }
 
 /// A self-signed certificate with a P-256 key.
 pub(crate) struct TestCertificate {
-    certificate: String,
+    pub(crate) certificate: String,
     pub(crate) key: String,
     pub(crate) der: CertificateDer<'static>,
 }
@@ -71,7 +69,7 @@ impl TestCertificate {
     }
 
     /// A certificate of `a.example` that was valid in the year 2001.
-    fn expired() -> Self {
+    pub(crate) fn expired() -> Self {
         let mut params = rcgen::CertificateParams::new(["a.example".to_owned()]).expect("a name");
         params.not_before = rcgen::date_time_ymd(2001, 1, 1);
         params.not_after = rcgen::date_time_ymd(2002, 1, 1);
@@ -139,38 +137,18 @@ fn body(answer: &[u8]) -> &[u8] {
 }
 
 /// A server with a certificate for `a.example`, whose second address speaks TLS.
-fn start(io: Io, site: &TestSite, more: &str) -> (TestServer, TestCertificate) {
+pub(crate) fn start(io: Io, site: &TestSite, more: &str) -> (TestServer, TestCertificate) {
     let certificate = TestCertificate::new(&["a.example"]);
     certificate.write(site, "a");
     (TestServer::of_file(&site.configure(io, &text(more))), certificate)
 }
 
 /// The text of a configuration with `more`.
-fn text(more: &str) -> String {
+pub(crate) fn text(more: &str) -> String {
     format!(
         "control = \"control\"\n{more}\n[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n[[host]]\nroot = \"site\"\n\
          certificate = \"a.crt\"\nkey = \"a.key\"\n"
     )
-}
-
-/// Regression: nothing told the operator why clients left.
-fn expired_certificate_is_told(io: Io) {
-    let site = TestSite::new();
-    let expired = TestCertificate::expired();
-    expired.write(&site, "a");
-    let file = site.configure(io, &text(""));
-    let checked = vermeil(&["check", "--config"]).arg(&file).output().expect("it runs");
-    let told = String::from_utf8_lossy(&checked.stderr).into_owned();
-    assert!(checked.status.success(), "{told}");
-    assert!(told.contains("warning: ") && told.contains("a.crt: the certificate expired on "), "{told}");
-    let server = TestServer::of_file(&file);
-    let config = Arc::new(trusting(&expired, &[&TLS13]));
-    let mut secure = client(secure_addr(&server), &config, "a.example");
-    secure.write_all(b"GET / HTTP/1.1\r\n\r\n").expect_err("the client refuses the certificate");
-    until("the server tells it", || {
-        server.stderr().contains("a.crt: the certificate expired on ").then_some(())
-    });
-    server.stops_clean();
 }
 
 fn both_versions_serve_small_and_large_files(io: Io) {
@@ -265,35 +243,11 @@ fn host_has_the_certificate_of_its_name(io: Io) {
 }
 
 /// A client that has the begin of an answer.
-fn answered_client(server: &TestServer, config: &Arc<ClientConfig>) -> TlsClient {
+pub(crate) fn answered_client(server: &TestServer, config: &Arc<ClientConfig>) -> TlsClient {
     let mut client = client(secure_addr(server), config, "a.example");
     client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").expect("sent");
     client.read_exact(&mut [0; 12]).expect("an answer");
     client
-}
-
-fn replaced_certificate_is_used(io: Io) {
-    let site = TestSite::new();
-    let (server, before) = start(io, &site, "");
-    let config = Arc::new(trusting(&before, &[&TLS13]));
-    let mut kept = answered_client(&server, &config);
-    let after = TestCertificate::new(&["a.example"]);
-    after.write(&site, "a");
-    let config = Arc::new(trusting(&after, &[&TLS13]));
-    until("the server uses the new certificate", || {
-        let mut client = client(secure_addr(&server), &config, "a.example");
-        client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").ok()
-    });
-    // A connection outlives its certificate.
-    assert!(get(&mut kept, "/").windows(5).any(|five| five == b"home\n"));
-    // A key that does not fit changes nothing.
-    fs::write(site.outside("a.crt"), &before.certificate).expect("written");
-    until("the server says why", || {
-        get(&mut client(secure_addr(&server), &config, "a.example"), "/");
-        server.stderr().contains("does not belong to the first certificate").then_some(())
-    });
-    assert!(server.stderr().contains("the server goes on with the certificate before"));
-    server.stops_clean();
 }
 
 fn upload_reaches_the_server(io: Io) {

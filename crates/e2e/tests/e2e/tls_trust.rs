@@ -1,8 +1,9 @@
-//! HTTPS: certificates of clients, and sessions that other processes resume.
+//! HTTPS: certificates of clients, sessions that other processes resume, and certificates that are
+//! replaced or have expired.
 
 use crate::{
-    support::{ExpectedContent, Io, TestServer, TestSite, on_usual},
-    tls::{TestCertificate, TlsClient, client, get, secure_addr, trusting},
+    support::{ExpectedContent, Io, TestServer, TestSite, on_usual, until, vermeil},
+    tls::{TestCertificate, TlsClient, answered_client, client, get, secure_addr, start, text, trusting},
 };
 use rustls::{
     ClientConfig, HandshakeKind,
@@ -23,6 +24,8 @@ on_usual!(
     host_with_client_certificates_serves_known_clients,
     optional_client_certificate_reaches_programs,
     sessions_are_resumed_by_other_instances_and_successors,
+    expired_certificate_is_told,
+    replaced_certificate_is_used,
 );
 
 /// Sends a request for `host` and returns the answer, up to the end of the connection.
@@ -142,4 +145,48 @@ fn sessions_are_resumed_by_other_instances_and_successors(io: Io) {
     before.wait();
     assert_eq!(kind(), Some(HandshakeKind::Resumed), "at the successor");
     after.stops_clean();
+}
+
+/// Regression: nothing told the operator why clients left.
+fn expired_certificate_is_told(io: Io) {
+    let site = TestSite::new();
+    let expired = TestCertificate::expired();
+    expired.write(&site, "a");
+    let file = site.configure(io, &text(""));
+    let checked = vermeil(&["check", "--config"]).arg(&file).output().expect("it runs");
+    let told = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success(), "{told}");
+    assert!(told.contains("warning: ") && told.contains("a.crt: the certificate expired on "), "{told}");
+    let server = TestServer::of_file(&file);
+    let config = Arc::new(trusting(&expired, &[&TLS13]));
+    let mut secure = client(secure_addr(&server), &config, "a.example");
+    secure.write_all(b"GET / HTTP/1.1\r\n\r\n").expect_err("the client refuses the certificate");
+    until("the server tells it", || {
+        server.stderr().contains("a.crt: the certificate expired on ").then_some(())
+    });
+    server.stops_clean();
+}
+
+fn replaced_certificate_is_used(io: Io) {
+    let site = TestSite::new();
+    let (server, before) = start(io, &site, "");
+    let config = Arc::new(trusting(&before, &[&TLS13]));
+    let mut kept = answered_client(&server, &config);
+    let after = TestCertificate::new(&["a.example"]);
+    after.write(&site, "a");
+    let config = Arc::new(trusting(&after, &[&TLS13]));
+    until("the server uses the new certificate", || {
+        let mut client = client(secure_addr(&server), &config, "a.example");
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").ok()
+    });
+    // A connection outlives its certificate.
+    assert!(get(&mut kept, "/").windows(5).any(|five| five == b"home\n"));
+    // A key that does not fit changes nothing.
+    fs::write(site.outside("a.crt"), &before.certificate).expect("written");
+    until("the server says why", || {
+        get(&mut client(secure_addr(&server), &config, "a.example"), "/");
+        server.stderr().contains("does not belong to the first certificate").then_some(())
+    });
+    assert!(server.stderr().contains("the server goes on with the certificate before"));
+    server.stops_clean();
 }
