@@ -135,7 +135,7 @@ impl Wrk {
 
     /// Loads the server at `address` and waits for the result. On a busy machine a run of
     /// milliseconds can end before wrk was on a cpu. So a run without any response is done again,
-    /// for at least [`AGAIN_DURATION`].
+    /// for at least two seconds.
     ///
     /// # Errors
     /// wrk cannot be run or reports nothing, or the run was interrupted. In every case wrk has

@@ -156,10 +156,10 @@ impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
         result: &mut oneshot::Receiver<R>,
     ) -> Result<Result<R, WorkEnded>, AnyCoreStep<S, R>> {
         let shared = Arc::new(Mutex::new(Some(step)));
-        if self.handler.post(&self.color, shared.clone()).is_ok() {
-            if let Ok(done) = sleep(self.patience).limit(&mut *result).await {
-                return Ok(done.map_err(|oneshot::Canceled| WorkEnded));
-            }
+        if self.handler.post(&self.color, shared.clone()).is_ok()
+            && let Ok(done) = sleep(self.patience).limit(&mut *result).await
+        {
+            return Ok(done.map_err(|oneshot::Canceled| WorkEnded));
         }
         // A thread in idle time may hold the lock for long, while it takes the step.
         let waits = shared.try_lock().ok().and_then(|mut step| step.take());
