@@ -74,8 +74,8 @@ impl HardwareSet {
 
 /// The time between two ticks. Values between two readings are those of the reading before.
 pub(crate) const TICK_NS: u64 = 10_000_000;
-/// Readings of `/proc` for each of `/proc/interrupts`. This file takes 64 µs on two cpus, all other
-/// files 16 µs.
+/// Readings of `/proc` for each of `/proc/interrupts`. This file takes 64 µs on two cpus, and all
+/// other files together 16 µs.
 const INTERRUPTS_READINGS: u64 = 5;
 /// How long a cpu may have no sample, until its counts are read.
 const SAMPLED_NS: u64 = 100_000_000;
