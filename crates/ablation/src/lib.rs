@@ -36,6 +36,8 @@ pub enum Mechanism {
     WarmBatch,
     /// A queue separates colors with long events from the others (`crates/sched`).
     LengthClasses,
+    /// Handshakes run in idle time (`crates/server`).
+    IdleTime,
     /// A core hands on work that would delay its fixed colors (`crates/sched`).
     GivesWay,
     /// A color that would run at once goes to a faster sleeping core (`crates/sched`).
@@ -44,7 +46,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SpeculativeReceive,
         Self::UntoldReads,
         Self::Doorkeeper,
@@ -55,6 +57,7 @@ impl Mechanism {
         Self::MoveToPoster,
         Self::WarmBatch,
         Self::LengthClasses,
+        Self::IdleTime,
         Self::GivesWay,
         Self::FasterCore,
     ];
@@ -72,6 +75,7 @@ impl Mechanism {
             Self::MoveToPoster => "move to poster",
             Self::WarmBatch => "warm batch",
             Self::LengthClasses => "length classes",
+            Self::IdleTime => "idle time",
             Self::GivesWay => "gives way",
             Self::FasterCore => "faster core",
         }

@@ -3,11 +3,12 @@
 //!
 //! Each row compares two runs of one binary, with and without a mechanism, by the switches of
 //! `vermeil_ablation`. `served` measures the mechanisms of the server: the same load on two starts
-//! of the server, in turns. `threads` measures mechanisms of the runtime by a program, and
-//! `simulated` those of the scheduler on simulated machines with more cores than the machine of the
-//! bench. A mechanism without a gain in a row, and without a fault that a test shows, is to be
-//! deleted.
+//! of the server, in turns. `handshakes` measures requests beside handshakes, `threads` mechanisms
+//! of the runtime by a program, and `simulated` those of the scheduler on simulated machines with
+//! more cores than the machine of the bench. A mechanism without a gain in a row, and without a
+//! fault that a test shows, is to be deleted.
 
+mod handshakes;
 mod report;
 mod served;
 mod simulated;
@@ -39,6 +40,7 @@ const COMPLETE: &str = "complete";
 pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
     let mut points = Points::default();
     served::run(options, stop, &mut points)?;
+    handshakes::run(options, stop, &mut points)?;
     threads::run(options, stop, &mut points)?;
     simulated::run(options, stop, &mut points)?;
     Ok(report::report(options, &points))

@@ -18,6 +18,8 @@ mod servers;
 
 use std::time::Duration;
 
+use vermeil_ablation::Mechanism;
+
 use crate::machine::BenchCpus;
 use crate::options::BenchOptions;
 use crate::points::{PointKey, Points};
@@ -40,20 +42,32 @@ pub const DURATION: Duration = Duration::from_secs(2);
 /// A server does not start or answers wrongly, the load sees an error, or the run is interrupted.
 /// In every case all started processes are stopped.
 pub fn run(options: &BenchOptions, stop: &StopFlag) -> BenchResult<BenchReport> {
-    let site = BenchSite::new(&cost::FILES)?;
-    let bench = TlsBench {
-        options,
-        servers: TlsServer::here(options.size)?,
-        cpus: BenchCpus::allowed()?,
-        keys: TlsKeys::make(&site.state_folder("keys")?)?,
-        site,
-        stop,
-    };
+    let bench = TlsBench::new(options, TlsServer::here(options.size)?, stop)?;
     let [mut costs, mut idle_points, mut beside_points] = <[Points; 3]>::default();
     cost::run(&bench, &mut costs)?;
     idle::run(&bench, &mut idle_points)?;
     beside::run(&bench, &mut beside_points)?;
     report::report(&bench, &costs, &idle_points, &beside_points)
+}
+
+/// The 99th percentile of the times of requests to Vermeil, in microseconds, beside handshakes with
+/// an RSA key. Once for each element of `order`, which is a mechanism that the server leaves out.
+///
+/// # Errors
+/// As for [`run()`].
+pub(crate) fn p99_us_beside_handshakes(
+    options: &BenchOptions,
+    order: [Option<Mechanism>; 2],
+    stop: &StopFlag,
+) -> BenchResult<[f64; 2]> {
+    let mut bench = TlsBench::new(options, vec![TlsServer::Vermeil], stop)?;
+    let mut p99_us = [0.0; 2];
+    for (p99_us, without) in p99_us.iter_mut().zip(order) {
+        stop.check()?;
+        bench.without = without;
+        *p99_us = beside::p99_us(&bench)?;
+    }
+    Ok(p99_us)
 }
 
 /// Runs the smoke size and checks the shape of all results, in a temporary folder; asserts nothing
@@ -80,9 +94,17 @@ struct TlsBench<'a> {
     keys: TlsKeys,
     site: BenchSite,
     stop: &'a StopFlag,
+    /// The mechanism that Vermeil leaves out.
+    without: Option<Mechanism>,
 }
 
-impl TlsBench<'_> {
+impl<'a> TlsBench<'a> {
+    fn new(options: &'a BenchOptions, servers: Vec<TlsServer>, stop: &'a StopFlag) -> BenchResult<Self> {
+        let site = BenchSite::new(&cost::FILES)?;
+        let keys = TlsKeys::make(&site.state_folder("keys")?)?;
+        Ok(Self { options, servers, cpus: BenchCpus::allowed()?, keys, site, stop, without: None })
+    }
+
     fn is_full(&self) -> bool {
         self.options.size == BenchSize::Full
     }

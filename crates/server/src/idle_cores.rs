@@ -8,6 +8,7 @@
 use crate::trace::EVENTS_PER_CORE;
 use std::sync::Mutex;
 use vermeil::{DriverOptions, Handle, IoChoice, Pinning, Runtime};
+use vermeil_ablation::Mechanism;
 use vermeil_config::ServeOptions;
 use vermeil_log::operator_log::log_line;
 
@@ -18,7 +19,7 @@ pub(crate) struct IdleCores(Mutex<Option<Runtime>>);
 impl IdleCores {
     /// The cores, if a listener speaks TLS. Logs why there are none.
     pub(crate) fn wanted(&self, options: &ServeOptions) -> Option<Handle> {
-        if options.tls.listen.is_empty() {
+        if options.tls.listen.is_empty() || Mechanism::IdleTime.is_off() {
             return None;
         }
         let mut runtime = self.0.lock().expect("no panic before");

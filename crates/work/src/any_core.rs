@@ -79,17 +79,21 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreStep<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
-    /// Work called `name`, whose steps take `expected` as long as none was measured.
+    /// Work called `name` on the cores of `handle`, whose steps take `expected` as long as none was
+    /// measured. With `idle`, steps run on the cores of that handle, as long as there is enough
+    /// idle time.
     pub fn new(
         handle: &Handle,
+        idle: Option<&Handle>,
         name: &'static str,
         expected: Duration,
-        run: impl Fn(S) -> R + Send + Sync + 'static,
+        run: impl Fn(S) -> R + Clone + Send + Sync + 'static,
     ) -> Self {
-        let spec = Spec::new(name).cost(expected);
-        let handler = handle.handler(spec, move |step: AnyCoreStep<S, R>| step.run(&run));
+        let spec = || Spec::new(name).cost(expected);
+        let idle = idle.map(|idle| IdleTime::new(idle, spec(), run.clone()));
+        let handler = handle.handler(spec(), move |step: AnyCoreStep<S, R>| step.run(&run));
         let color = handle.concurrent_color().bounded(handle.cores().len());
-        Self { handler, color, idle: None, steps: AtomicUsize::new(0), since_ms: AtomicU64::new(0) }
+        Self { handler, color, idle, steps: AtomicUsize::new(0), since_ms: AtomicU64::new(0) }
     }
 
     /// Steps that wait behind the other colors of their core.
@@ -98,29 +102,9 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         self
     }
 
-    /// Steps that run on the cores of `idle`, in idle time, as long as there is enough of it.
-    /// Parameters as of [`new`](Self::new).
-    pub fn in_idle_time(
-        mut self,
-        idle: &Handle,
-        name: &'static str,
-        expected: Duration,
-        run: impl Fn(S) -> R + Send + Sync + 'static,
-    ) -> Self {
-        let spec = Spec::new(name).cost(expected);
-        let handler = idle.handler(spec, move |shared: Arc<IdleStep<S, R>>| {
-            let step = shared.lock().ok().and_then(|mut step| step.take());
-            if let Some(step) = step {
-                step.run(&run);
-            }
-        });
-        self.idle = Some(IdleTime {
-            handler,
-            color: idle.concurrent_color(),
-            patience: PATIENCE,
-            busy_max: PATIENCE,
-        });
-        self
+    /// Steps that wait or run.
+    pub fn steps(&self) -> usize {
+        self.steps.load(Ordering::Relaxed)
     }
 
     /// Runs one step on any core.
@@ -149,6 +133,16 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
+    fn new(idle: &Handle, spec: Spec, run: impl Fn(S) -> R + Send + Sync + 'static) -> Self {
+        let handler = idle.handler(spec, move |shared: Arc<IdleStep<S, R>>| {
+            let step = shared.lock().ok().and_then(|mut step| step.take());
+            if let Some(step) = step {
+                step.run(&run);
+            }
+        });
+        Self { handler, color: idle.concurrent_color(), patience: PATIENCE, busy_max: PATIENCE }
+    }
+
     /// Runs a step in idle time, or gives it back if it does not begin there within its patience.
     async fn run(
         &self,
@@ -199,8 +193,8 @@ mod tests {
                 wait.map(|wait| wait.recv());
                 thread::current().name().expect("cores have names").to_owned()
             };
-            let work = AnyCoreWork::new(&serving.handle(), "step", Duration::ZERO, run);
-            let mut work = work.in_idle_time(&idle.handle(), "step", Duration::ZERO, run);
+            let mut work =
+                AnyCoreWork::new(&serving.handle(), Some(&idle.handle()), "step", Duration::ZERO, run);
             let in_idle_time = work.idle.as_mut().expect("given");
             (in_idle_time.patience, in_idle_time.busy_max) = (patience, busy_max);
             Self { serving, idle, work: Arc::new(work) }
@@ -242,7 +236,7 @@ mod tests {
         let cores = StepCores::new(FOR_EVER, Duration::from_millis(1));
         let (end, wait) = mpsc::channel();
         let first = cores.begin(Some(wait));
-        while cores.work.steps.load(Ordering::Relaxed) == 0 {
+        while cores.work.steps() == 0 {
             thread::yield_now();
         }
         thread::sleep(Duration::from_millis(3));

@@ -1,6 +1,6 @@
 //! The tables of the bench and their explanation.
 
-use super::{COMPLETE, served, simulated, threads};
+use super::{COMPLETE, handshakes, served, simulated, threads};
 use crate::options::BenchOptions;
 use crate::points::Points;
 use crate::report::BenchReport;
@@ -11,8 +11,8 @@ const HOW_TO_READ: &str = "\
 **How to read it.** Each row compares one binary with and without a mechanism. A column with × divides the run *without* the \
 mechanism by the complete run: above 1 for cpu time and latency, and below 1 for rates, the mechanism is a gain. The \
 first table has the median and the extremes of pairs of starts, whose loads take short turns. Its last columns are the system calls of a request, complete and without, \
-which are nearly the same in each run, while cpu times depend on the other work of the machine. The second table has programs of `bench runtime` on \
-all cpus. The third table is simulated, each pair with another \
+which are nearly the same in each run, while cpu times depend on the other work of the machine. The second table has the load of `bench tls` and the third has programs of \
+`bench runtime`, both on all cpus. The fourth table is simulated, each pair with another \
 seed. It shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
 more than 2 % in rate or cpu time, or by more than 10 % in p50 or p99. *Cpu* is the busy time of all cores per answer.
 
@@ -47,6 +47,7 @@ pub(super) fn report(options: &BenchOptions, points: &Points) -> BenchReport {
     BenchReport::new("mechanisms", "the gain of each mechanism", &options.repository, parameters)
         .with_points(points)
         .with_table(measured(points))
+        .with_table(beside_handshakes(points))
         .with_table(on_threads(points))
         .with_table(simulated_gains(options, points))
         .with_how_to_read(HOW_TO_READ)
@@ -99,6 +100,27 @@ fn measured(points: &Points) -> CellTable {
             times(ratio(points, cell, served::P99)),
             points.median(work, COMPLETE, served::CALLS),
             points.median(work, mechanism, served::CALLS),
+        ]);
+    }
+    table
+}
+
+fn beside_handshakes(points: &Points) -> CellTable {
+    let head = ["mechanism", "load", "p99 µs", "without", "× p99", "low – high"];
+    let mut table = CellTable::new(2, &head);
+    for cell in points.cells() {
+        let (work, mechanism) = cell;
+        let p99 = ratio(points, cell, handshakes::P99);
+        if mechanism == COMPLETE || p99.is_none() {
+            continue;
+        }
+        table.push([
+            mechanism.into(),
+            work.into(),
+            points.median(work, COMPLETE, handshakes::P99),
+            points.median(work, mechanism, handshakes::P99),
+            times(p99),
+            spread(p99),
         ]);
     }
     table

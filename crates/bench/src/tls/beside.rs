@@ -81,17 +81,17 @@ pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> 
     Ok(())
 }
 
+/// The 99th percentile of the times of requests beside handshakes with an RSA key, in microseconds.
+pub(super) fn p99_us(bench: &TlsBench<'_>) -> BenchResult<f64> {
+    let (besides, server) = (Besides::Handshakes(KeyKind::Rsa), TlsServer::Vermeil);
+    let (requests, _) = measured(bench, besides, server)?;
+    let p99 = requests.response.percentile(99.0);
+    let p99 = p99.ok_or_else(|| wrong_load(server, "no request was measured".into()))?;
+    Ok(p99.as_secs_f64() * 1e6)
+}
+
 fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mut Points) -> BenchResult<()> {
-    let started = server.start(bench, besides.key(), Spread::AllCpus)?;
-    let running = match besides {
-        Besides::Alone => RunningHandshakes::None,
-        Besides::Handshakes(_) => {
-            RunningHandshakes::Steady(OtherClients::begin(&mut handshakes(bench, &started))?)
-        }
-        Besides::Flood => RunningHandshakes::Flood(HandshakeFlood::begin(started.address, FLOOD_CLIENTS)?),
-    };
-    let requests = checked(server, record_of(&mut requests(bench, &started))?)?;
-    let handshakes_per_s = running.end(server)?;
+    let (requests, handshakes_per_s) = measured(bench, besides, server)?;
     let mut push = |metric, value| push(points, besides.name(), server, metric, value);
     let mut said = format!("{:<15} {:<8}", besides.name(), server.name());
     for (metric, percent) in [("p50_us", 50.0), ("p99_us", 99.0), ("p99_9_us", 99.9)] {
@@ -106,7 +106,23 @@ fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mu
         push(("handshakes_per_s", "1/s"), per_s);
     }
     eprintln!("{said}");
-    started.process.stop()
+    Ok(())
+}
+
+/// Starts the server and measures requests. Returns their record, and the handshakes in a second.
+fn measured(bench: &TlsBench<'_>, besides: Besides, server: TlsServer) -> BenchResult<(Record, Option<f64>)> {
+    let started = server.start(bench, besides.key(), Spread::AllCpus)?;
+    let running = match besides {
+        Besides::Alone => RunningHandshakes::None,
+        Besides::Handshakes(_) => {
+            RunningHandshakes::Steady(OtherClients::begin(&mut handshakes(bench, &started))?)
+        }
+        Besides::Flood => RunningHandshakes::Flood(HandshakeFlood::begin(started.address, FLOOD_CLIENTS)?),
+    };
+    let requests = checked(server, record_of(&mut requests(bench, &started))?)?;
+    let handshakes_per_s = running.end(server)?;
+    started.process.stop()?;
+    Ok((requests, handshakes_per_s))
 }
 
 impl RunningHandshakes {

@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use vermeil_ablation::{Mechanism, VARIABLE};
+
 use super::TlsBench;
 use super::keys::{KeyKind, ServerPair};
 use crate::network::{BenchNetwork, Spread};
@@ -133,7 +135,10 @@ impl TlsServer {
         let network = BenchNetwork::Loopback;
         let mut command = network.spread_command(program, setting.cpu, setting.spread);
         match self {
-            Self::Vermeil => command.args(["serve", "--config"]).arg(path),
+            Self::Vermeil => {
+                command.env(VARIABLE, bench.without.map_or("", Mechanism::name));
+                command.args(["serve", "--config"]).arg(path)
+            }
             Self::Nginx => {
                 command.arg("-p").arg(setting.state).arg("-e").arg(setting.state.join("error.log"));
                 command.arg("-c").arg(path)

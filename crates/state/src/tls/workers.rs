@@ -2,10 +2,7 @@
 //!
 //! A key exchange and a signature take 0.1 to 1.5 ms, and must not hold up requests.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 use vermeil::Handle;
 use vermeil_tls::{ClientGreeting, HostTlsConfig, TlsFailure, TlsSession};
 use vermeil_work::any_core::{AnyCoreWork, WorkEnded};
@@ -20,7 +17,6 @@ const NAME: &str = "TLS handshake";
 pub(super) struct HandshakeWorkers {
     work: AnyCoreWork<HandshakeStep, Result<TlsSession, TlsFailure>>,
     idle: Option<Handle>,
-    waiting: AtomicUsize,
 }
 
 struct HandshakeStep {
@@ -38,24 +34,12 @@ pub enum StepFailure {
     Failed(TlsFailure),
 }
 
-/// Counts a step while it waits.
-struct Waiting<'w>(&'w AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl HandshakeWorkers {
     /// On the cores of `handle`, and those of `idle` in idle time.
     pub(super) fn new(handle: &Handle, idle: Option<Handle>) -> Self {
         let run = |step: HandshakeStep| step.greeting.answer(&step.config);
-        let mut work = AnyCoreWork::new(handle, NAME, EXPECTED, run).in_background();
-        if let Some(idle) = &idle {
-            work = work.in_idle_time(idle, NAME, EXPECTED, run);
-        }
-        Self { work, idle, waiting: AtomicUsize::new(0) }
+        let work = AnyCoreWork::new(handle, idle.as_ref(), NAME, EXPECTED, run).in_background();
+        Self { work, idle }
     }
 
     /// The cores that run steps in idle time.
@@ -65,19 +49,18 @@ impl HandshakeWorkers {
 
     /// Steps that wait or run.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.work.steps()
     }
 
-    /// Answers a client. At most `most` clients wait for their answers at once.
+    /// Answers a client, unless `most` clients wait for their answers.
     pub(super) async fn answer(
         &self,
         greeting: ClientGreeting,
         config: HostTlsConfig,
         most: usize,
     ) -> Result<TlsSession, StepFailure> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waiting(&self.waiting);
-        if before >= most {
+        // Clients that arrive on several cores at once may pass the bound by one each.
+        if self.work.steps() >= most {
             return Err(StepFailure::Full);
         }
         match self.work.run(HandshakeStep { greeting, config }).await {

@@ -296,7 +296,8 @@ impl Compressor {
     async fn step(&self, step: CompressionStep) -> io::Result<CodedPiece> {
         let work = self.work.get_or_init(|| {
             let counters = self.counters.clone();
-            AnyCoreWork::new(&Handle::current(), "compression", EXPECTED, move |step| counters.counted(step))
+            let run = move |step| counters.counted(step);
+            AnyCoreWork::new(&Handle::current(), None, "compression", EXPECTED, run)
         });
         work.run(step).await.unwrap_or_else(|_ended| Err(io::Error::other("the server ends")))
     }
