@@ -184,16 +184,17 @@ impl Core {
         // A color that is stolen only to learn is not typical of other colors.
         let explores = Cell::new(false);
         let others_sleep = shared.idle.any_asleep();
+        let (stealing, pace) = (shared.settings.stealing, self.run.fixed_pace.get());
         let mut pays = |token: &RuntimeToken| {
             let color = token.color();
             let candidate = shared.candidate(color, load, self.index, now_ns);
-            let pays = shared.settings.stealing.pays(&candidate, steal_ns);
+            let pays = stealing.pays(&candidate, steal_ns);
             explores.set(!pays);
             shared.may_go(color, self.index)
-                && !(others_sleep && self.expects_fixed_color(candidate.queued_ns, now_ns))
+                && !(others_sleep && stealing.leaves_to_others(&candidate, &pace, now_ns))
                 && (pays || learner.explores(&candidate, (distance, steal_ns), now_ns))
         };
-        let mut amount = StealAmount::new(shared.settings.stealing, load.backlog_ns());
+        let mut amount = StealAmount::new(stealing, load.backlog_ns());
         let mut choose = |ready: &mut Ready<RuntimeToken>, taking: &mut StealBatchFill<'_, ColorMeta>| {
             let mut add = |token, entries, each_ns| {
                 taking.add(token, entries);

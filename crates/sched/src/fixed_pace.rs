@@ -8,6 +8,9 @@
 
 use crate::CoreLoad;
 
+/// Events of the longest batch that a core runs by default.
+const BATCH: u64 = 32;
+
 /// The activations of colors that must stay, on one core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FixedPace {
@@ -30,8 +33,24 @@ impl FixedPace {
     /// Whether a color that must stay probably gets an event within the next `run_ns`. After a
     /// pause, the next event is expected after as long again.
     pub fn expects_within(&self, run_ns: u64, now_ns: u64) -> bool {
-        let (Some(began_ns), Some(interval_ns)) = (self.began_ns, self.interval_ns) else { return false };
-        interval_ns.max(now_ns.saturating_sub(began_ns)) < run_ns
+        self.times(now_ns).is_some_and(|(interval_ns, passed_ns)| interval_ns.max(passed_ns) < run_ns)
+    }
+
+    /// Whether the events that come within the next `run_ns` would wait for more than `bound_ns` in
+    /// sum, if the core does other work meanwhile. Events at a steady rate wait for half of the
+    /// time in the mean. Less than one event is a part of a wait. A core runs a batch of a color
+    /// without a look at the others, so only a longer time without an event is a pause.
+    pub fn wait_longer_than(&self, bound_ns: u64, run_ns: u64, now_ns: u64) -> bool {
+        self.times(now_ns).is_some_and(|(interval_ns, passed_ns)| {
+            let is_pause = passed_ns > interval_ns.saturating_mul(BATCH);
+            let expected_ns = if is_pause { passed_ns } else { interval_ns };
+            run_ns.saturating_mul(run_ns) > expected_ns.saturating_mul(2).saturating_mul(bound_ns)
+        })
+    }
+
+    /// The interval, and the time since the last activation.
+    fn times(&self, now_ns: u64) -> Option<(u64, u64)> {
+        Some((self.interval_ns?, now_ns.saturating_sub(self.began_ns?)))
     }
 }
 
@@ -50,6 +69,8 @@ mod tests {
         assert!(pace.expects_within(1_001, 19_500));
         assert!(!pace.expects_within(1_000, 19_500));
         assert!(!pace.expects_within(50_000, 19_000 + 50_000), "the events have ended");
+        assert!(pace.wait_longer_than(30_000, 100_000, 19_000 + 160_000), "a third of an event, or more");
+        assert!(!pace.wait_longer_than(30_000, 100_000, 19_000 + 170_000));
         for step in 20..200 {
             pace.observe(10, step * 1_000);
         }

@@ -301,12 +301,8 @@ impl Core {
     /// Whether this core runs a color that must stay here, whose next event would wait behind a new
     /// color of `worth_ns`.
     pub(crate) fn gives_way(&self, worth_ns: u64) -> bool {
-        self.run.runs_fixed_color.get() && self.expects_fixed_color(worth_ns, self.clock.measured_ns())
-    }
-
-    /// Whether a color that must stay here would wait behind a color of `worth_ns`.
-    pub(crate) fn expects_fixed_color(&self, worth_ns: u64, now_ns: u64) -> bool {
-        self.shared.settings.stealing.gives_way(worth_ns, &self.run.fixed_pace.get(), now_ns)
+        let (stealing, pace) = (self.shared.settings.stealing, self.run.fixed_pace.get());
+        self.run.runs_fixed_color.get() && stealing.gives_way(worth_ns, &pace, self.clock.measured_ns())
     }
 
     /// Whether measured runs are used for stealing or placement.

@@ -255,7 +255,7 @@ impl<W: Watch> World<W> {
         let stolen = cores[victim.0 as usize].queue.ready.steal(|&color| {
             let candidate = self.candidate(color, wait_ns, thief, at_ns);
             self.may_run(color, thief)
-                && !pace.is_some_and(|pace| stealing.gives_way(candidate.queued_ns, &pace, at_ns))
+                && !pace.is_some_and(|pace| stealing.leaves_to_others(&candidate, &pace, at_ns))
                 && self.leaves_enough(color, victims_events)
                 && (stealing.pays(&candidate, steal_ns)
                     || self.placing.costs.learner_mut(thief).explores(

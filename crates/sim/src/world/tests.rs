@@ -445,6 +445,37 @@ fn owner_does_not_wait_for_late_thieves() {
     assert!(waits < 30, "core 0 waits for locks for {waits} permille of its time");
 }
 
+/// Regression: a core took a batch of its queue for a pause of the queue, and ran new work itself
+/// beside sleeping cores.
+#[test]
+fn new_work_gives_way_to_queue_during_batch() {
+    let one_queue = CompiledProgram::from_toml(
+        r#"
+        name = "one-queue"
+        about = "a queue posts work that any core may take"
+        run_ms = 20
+        warm_up_ms = 5
+        [[handler]]
+        name = "load"
+        cycles = 10000
+        color = "queue"
+        next = [{ to = "work" }]
+        [[handler]]
+        name = "work"
+        cycles = 300000
+        reply = true
+        [[source]]
+        entry = "load"
+        load = { closed = { clients = 24 } }
+        queues = 1
+        "#,
+    )
+    .expect("a workload");
+    let answered = |policy| simulate(&profile("epyc-2x64").unwrap(), &one_queue, &options(policy)).answered;
+    let (adaptive, none) = (answered("adaptive"), answered("none"));
+    assert!(10 * adaptive > 8 * none, "{adaptive} answers, and {none} without moves");
+}
+
 /// Regression: `placed:FILE` without the file's plan ran without any placement.
 #[test]
 #[should_panic(expected = "the caller reads the plan")]
