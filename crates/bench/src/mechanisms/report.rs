@@ -68,6 +68,14 @@ fn spread(ratio: Option<Summary>) -> String {
     ratio.map(|ratio| format!("{:.2} – {:.2}", ratio.low, ratio.high)).unwrap_or_default()
 }
 
+/// The works and mechanisms with this metric, and the metric without the mechanism, divided by that
+/// of the complete run.
+fn compared<'p>(points: &'p Points, metric: &'p str) -> impl Iterator<Item = ((&'p str, &'p str), Summary)> {
+    let without = |&(_, mechanism): &(&str, &str)| mechanism != COMPLETE;
+    let ratio = move |cell| Some((cell, ratio(points, cell, metric)?));
+    points.cells().into_iter().filter(without).filter_map(ratio)
+}
+
 fn measured(points: &Points) -> CellTable {
     let head = [
         "mechanism",
@@ -82,19 +90,15 @@ fn measured(points: &Points) -> CellTable {
         "without",
     ];
     let mut table = CellTable::new(2, &head);
-    for cell in points.cells() {
+    for (cell, cpu) in compared(points, served::CPU) {
         let (work, mechanism) = cell;
-        let cpu = ratio(points, cell, served::CPU);
-        if mechanism == COMPLETE || cpu.is_none() {
-            continue;
-        }
         let rate = ratio(points, cell, served::RATE);
         table.push([
             mechanism.into(),
             work.into(),
             points.median(work, COMPLETE, served::CPU),
-            times(cpu),
-            spread(cpu),
+            times(Some(cpu)),
+            spread(Some(cpu)),
             times(rate),
             spread(rate),
             times(ratio(points, cell, served::P99)),
@@ -108,19 +112,15 @@ fn measured(points: &Points) -> CellTable {
 fn beside_handshakes(points: &Points) -> CellTable {
     let head = ["mechanism", "load", "p99 µs", "without", "× p99", "low – high"];
     let mut table = CellTable::new(2, &head);
-    for cell in points.cells() {
+    for (cell, p99) in compared(points, handshakes::P99) {
         let (work, mechanism) = cell;
-        let p99 = ratio(points, cell, handshakes::P99);
-        if mechanism == COMPLETE || p99.is_none() {
-            continue;
-        }
         table.push([
             mechanism.into(),
             work.into(),
             points.median(work, COMPLETE, handshakes::P99),
             points.median(work, mechanism, handshakes::P99),
-            times(p99),
-            spread(p99),
+            times(Some(p99)),
+            spread(Some(p99)),
         ]);
     }
     table
@@ -129,19 +129,15 @@ fn beside_handshakes(points: &Points) -> CellTable {
 fn on_threads(points: &Points) -> CellTable {
     let head = ["mechanism", "program", "cpu ns", "× cpu", "low – high", "× events/s", "low – high"];
     let mut table = CellTable::new(2, &head);
-    for cell in points.cells() {
+    for (cell, cpu) in compared(points, threads::CPU) {
         let (work, mechanism) = cell;
-        let cpu = ratio(points, cell, threads::CPU);
-        if mechanism == COMPLETE || cpu.is_none() {
-            continue;
-        }
         let rate = ratio(points, cell, threads::RATE);
         table.push([
             mechanism.into(),
             work.into(),
             points.median(work, COMPLETE, threads::CPU),
-            times(cpu),
-            spread(cpu),
+            times(Some(cpu)),
+            spread(Some(cpu)),
             times(rate),
             spread(rate),
         ]);

@@ -414,11 +414,10 @@ fn shifts_change_named_values_only() {
     }
 }
 
-/// Regression: a thief's late visit took the victim's lock at once, so the owner waited for a
-/// thief that had not come yet. On 128 cores the only busy core waited for 65 % of its time.
-#[test]
-fn owner_does_not_wait_for_late_thieves() {
-    let one_queue = CompiledProgram::from_toml(
+/// A queue whose events take `cycles.0` and post work of `cycles.1` that any core may take.
+fn one_queue(cycles: (u64, u64), load: &str) -> CompiledProgram {
+    let (receive, work) = cycles;
+    let text = format!(
         r#"
         name = "one-queue"
         about = "a queue posts work that any core may take"
@@ -426,20 +425,27 @@ fn owner_does_not_wait_for_late_thieves() {
         warm_up_ms = 5
         [[handler]]
         name = "receive"
-        cycles = 4900
+        cycles = {receive}
         color = "queue"
-        next = [{ to = "work" }]
+        next = [{{ to = "work" }}]
         [[handler]]
         name = "work"
-        cycles = 12250
+        cycles = {work}
         reply = true
         [[source]]
         entry = "receive"
-        load = { open = { per_s = 300000 } }
+        load = {{ {load} }}
         queues = 1
-        "#,
-    )
-    .expect("a workload");
+        "#
+    );
+    CompiledProgram::from_toml(&text).expect("a workload")
+}
+
+/// Regression: a thief's late visit took the victim's lock at once, so the owner waited for a
+/// thief that had not come yet. On 128 cores the only busy core waited for 65 % of its time.
+#[test]
+fn owner_does_not_wait_for_late_thieves() {
+    let one_queue = one_queue((4900, 12250), "open = { per_s = 300000 }");
     let results = simulate(&profile("epyc-2x64").unwrap(), &one_queue, &options("adaptive"));
     let waits = 1_000 * results.cores[0].lock_ns / results.counted_ns;
     assert!(waits < 30, "core 0 waits for locks for {waits} permille of its time");
@@ -449,28 +455,7 @@ fn owner_does_not_wait_for_late_thieves() {
 /// beside sleeping cores.
 #[test]
 fn new_work_gives_way_to_queue_during_batch() {
-    let one_queue = CompiledProgram::from_toml(
-        r#"
-        name = "one-queue"
-        about = "a queue posts work that any core may take"
-        run_ms = 20
-        warm_up_ms = 5
-        [[handler]]
-        name = "load"
-        cycles = 10000
-        color = "queue"
-        next = [{ to = "work" }]
-        [[handler]]
-        name = "work"
-        cycles = 300000
-        reply = true
-        [[source]]
-        entry = "load"
-        load = { closed = { clients = 24 } }
-        queues = 1
-        "#,
-    )
-    .expect("a workload");
+    let one_queue = one_queue((10_000, 300_000), "closed = { clients = 24 }");
     let answered = |policy| simulate(&profile("epyc-2x64").unwrap(), &one_queue, &options(policy)).answered;
     let (adaptive, none) = (answered("adaptive"), answered("none"));
     assert!(10 * adaptive > 8 * none, "{adaptive} answers, and {none} without moves");
