@@ -8,7 +8,8 @@
 
 use crate::CoreLoad;
 
-/// Events of the longest batch that a core runs by default.
+/// Events of the longest batch that a core runs by default. A batch that is set longer looks like a
+/// pause.
 const BATCH: u64 = 32;
 
 /// The activations of colors that must stay, on one core.
@@ -37,9 +38,10 @@ impl FixedPace {
     }
 
     /// Whether the events that come within the next `run_ns` would wait for more than `bound_ns` in
-    /// sum, if the core does other work meanwhile. Events at a steady rate wait for half of the
-    /// time in the mean. Less than one event is a part of a wait. A core runs a batch of a color
-    /// without a look at the others, so only a longer time without an event is a pause.
+    /// sum, if the core does other work meanwhile. At a steady rate, `run_ns` divided by the
+    /// interval come, and each waits for half of `run_ns` in the mean. During a batch the core
+    /// notes no new event, so only a time without events that is longer than a batch counts as a
+    /// pause. A thief runs no batch, so for a thief this expects too many events after a short gap.
     pub fn wait_longer_than(&self, bound_ns: u64, run_ns: u64, now_ns: u64) -> bool {
         self.times(now_ns).is_some_and(|(interval_ns, passed_ns)| {
             let is_pause = passed_ns > interval_ns.saturating_mul(BATCH);
@@ -69,7 +71,7 @@ mod tests {
         assert!(pace.expects_within(1_001, 19_500));
         assert!(!pace.expects_within(1_000, 19_500));
         assert!(!pace.expects_within(50_000, 19_000 + 50_000), "the events have ended");
-        assert!(pace.wait_longer_than(30_000, 100_000, 19_000 + 160_000), "a third of an event, or more");
+        assert!(pace.wait_longer_than(30_000, 100_000, 19_000 + 160_000), "0.6 events wait for 50 us each");
         assert!(!pace.wait_longer_than(30_000, 100_000, 19_000 + 170_000));
         for step in 20..200 {
             pace.observe(10, step * 1_000);

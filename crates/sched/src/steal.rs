@@ -70,8 +70,9 @@ const HANDED_LATE_PART: u64 = 8;
 /// arrives there meanwhile waits for up to the whole time of the color.
 const GIVES_WAY_LATE_PART: u64 = 1;
 
-/// The sum of expected waits for which a core does not take work that would cause them. About the
-/// cost of waking a slow core. Simulated: with 0, `packets` on 128 cores is behind the best policy.
+/// A core does not take work that would make the expected events of its fixed colors wait for
+/// longer than this, in sum. About the cost of waking a slow core. Simulated: with 0, `packets` on
+/// 128 cores misses the goals.
 const HELD_UP_NS: u64 = 30_000;
 
 /// The multiple of a move's cost that must pass between two moves of a color, because the color
@@ -168,15 +169,17 @@ impl Stealing {
     }
 
     /// Whether new work of `queued_ns` is better off on a sleeping core than on the core that made
-    /// the work, whose color must stay and has this pace: its next events would wait behind the
-    /// work. That core takes a batch of the color for a pause, so the sum of the waits counts too.
+    /// the work. That core runs a color that must stay, with this pace, and the next events of the
+    /// color would wait behind the work. A batch of the color looks like a pause in the pace, so
+    /// the sum of the waits counts too.
     pub fn gives_way(self, queued_ns: u64, pace: &FixedPace, now_ns: u64) -> bool {
         self.holds_up(HELD_UP_NS, queued_ns, pace, now_ns)
     }
 
-    /// Whether a thief with this pace of colors that must stay leaves `color` to another core that
-    /// sleeps. The other core may leave the color too, so a wait of the color counts as much as the
-    /// waits of the events that the color would hold up.
+    /// Whether a thief leaves `color` to another core that sleeps: if an event of the thief's fixed
+    /// colors, which have this pace, is expected before the color would end. Otherwise the expected
+    /// waits of these events must exceed both 30 us and the wait of the color, because the other
+    /// core may leave the color too.
     pub fn leaves_to_others(self, color: &StealCandidate, pace: &FixedPace, now_ns: u64) -> bool {
         self.holds_up(HELD_UP_NS.max(color.wait_ns), color.queued_ns, pace, now_ns)
     }

@@ -102,7 +102,7 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         self
     }
 
-    /// Steps that wait or run.
+    /// Tasks that wait for the result of a step.
     pub fn steps(&self) -> usize {
         self.steps.load(Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ pub(super) const P99: &str = "beside_p99_us";
 
 const WORK: &str = "requests beside 200 handshakes a second, RSA-2048";
 
-/// Runs the pairs. The smoke size of `bench tls` has the same load.
+/// Runs the pairs. The smoke size leaves them out, because that of `bench tls` has the same load.
 pub(super) fn run(options: &BenchOptions, stop: &StopFlag, points: &mut Points) -> BenchResult<()> {
     if options.size == BenchSize::Smoke {
         return Ok(());

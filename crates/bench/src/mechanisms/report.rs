@@ -11,8 +11,8 @@ const HOW_TO_READ: &str = "\
 **How to read it.** Each row compares one binary with and without a mechanism. A column with × divides the run *without* the \
 mechanism by the complete run: above 1 for cpu time and latency, and below 1 for rates, the mechanism is a gain. The \
 first table has the median and the extremes of pairs of starts, whose loads take short turns. Its last columns are the system calls of a request, complete and without, \
-which are nearly the same in each run, while cpu times depend on the other work of the machine. The second table has the load of `bench tls` and the third has programs of \
-`bench runtime`, both on all cpus. The fourth table is simulated, each pair with another \
+which are nearly the same in each run, while cpu times depend on the other work of the machine. The second table has requests beside handshakes as in `bench tls`, on all cpus, one start of the server after the \
+other. The third table has programs of `bench runtime` on all cpus. The fourth table is simulated, each pair with another \
 seed. It shows only the workloads that change clearly: all seeds are on one side of 1, and the median differs by \
 more than 2 % in rate or cpu time, or by more than 10 % in p50 or p99. *Cpu* is the busy time of all cores per answer.
 

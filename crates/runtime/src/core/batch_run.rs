@@ -298,8 +298,8 @@ impl Core {
         Timing { events, expected_ns }
     }
 
-    /// Whether this core runs a color that must stay here, whose next event would wait behind a new
-    /// color of `worth_ns`.
+    /// Whether this core runs a color that must stay here, whose next events would wait behind a
+    /// new color of `worth_ns`.
     pub(crate) fn gives_way(&self, worth_ns: u64) -> bool {
         let (stealing, pace) = (self.shared.settings.stealing, self.run.fixed_pace.get());
         self.run.runs_fixed_color.get() && stealing.gives_way(worth_ns, &pace, self.clock.measured_ns())
