@@ -48,21 +48,21 @@ pub enum FirstBytes {
 #[derive(Default)]
 pub struct HelloReader {
     acceptor: Acceptor,
-    has_begun: bool,
+    received: Vec<u8>,
 }
 
 impl HelloReader {
     /// Takes received bytes.
     pub fn receive(&mut self, mut bytes: &[u8]) -> FirstBytes {
-        if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
-            if first != HANDSHAKE {
-                return match first.is_ascii_alphabetic() {
-                    true => FirstBytes::PlainHttp,
-                    false => FirstBytes::Failed(TlsFailure::silent("the first bytes are not TLS")),
-                };
-            }
-            self.has_begun = true;
+        if let (true, Some(&first)) = (self.received.is_empty(), bytes.first())
+            && first != HANDSHAKE
+        {
+            return match first.is_ascii_alphabetic() {
+                true => FirstBytes::PlainHttp,
+                false => FirstBytes::Failed(TlsFailure::silent("the first bytes are not TLS")),
+            };
         }
+        self.received.extend_from_slice(bytes);
         while !bytes.is_empty() {
             if let Err(error) = self.acceptor.read_tls(&mut bytes) {
                 return FirstBytes::Failed(TlsFailure::silent(error.to_string()));
@@ -72,7 +72,8 @@ impl HelloReader {
                 // The client sends nothing else before the answer, except in early data, which the
                 // server does not offer.
                 Ok(Some(accepted)) => {
-                    return FirstBytes::Greeting(ClientGreeting { accepted: Box::new(accepted) });
+                    let received = std::mem::take(&mut self.received);
+                    return FirstBytes::Greeting(ClientGreeting { accepted: Box::new(accepted), received });
                 }
                 Err((Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired), _)) => {
                     let why = "the client speaks TLS 1.1 or older";
@@ -93,6 +94,8 @@ impl HelloReader {
 /// A client that has greeted and waits for the answer.
 pub struct ClientGreeting {
     accepted: Box<Accepted>,
+    /// The bytes of the message.
+    received: Vec<u8>,
 }
 
 impl std::fmt::Debug for ClientGreeting {
@@ -151,6 +154,11 @@ impl ClientGreeting {
             }
             _ => config.clone(),
         }
+    }
+
+    /// The bytes of the message, from which [`HelloReader`] makes the same greeting.
+    pub fn received(&self) -> &[u8] {
+        &self.received
     }
 
     /// Refuses the client, because no host has the name.

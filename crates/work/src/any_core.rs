@@ -8,7 +8,8 @@
 //! Steps may run in idle time, on cores whose threads have the idle class of the kernel. A request
 //! interrupts such a step, in place of waiting for its end. Many steps take less time in all where
 //! nothing interrupts them, and a busy machine has no idle time. So steps go to the serving cores
-//! while steps have waited or run for 20 ms without a pause.
+//! while steps have waited or run for 20 ms without a pause. A step that has begun in idle time and
+//! finds no more of it cannot be taken back, so a serving core does the same step again.
 
 use futures_channel::oneshot;
 use std::{
@@ -21,8 +22,7 @@ use std::{
 use vermeil::{Color, Handle, Handler, Spec, now_ms, sleep};
 
 /// Once steps have waited or run for so long without a pause, new steps go to the serving cores. So
-/// does a step that waited for so long and did not begin in idle time. Many times as long as a
-/// handshake takes.
+/// does a step that did not end in idle time for so long. Many times as long as a handshake takes.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs steps.
@@ -54,6 +54,15 @@ struct AnyCoreStep<S, R> {
 
 /// A step for idle time, until it begins there or goes back.
 type IdleStep<S, R> = Mutex<Option<AnyCoreStep<S, R>>>;
+
+/// The result of a step in idle time.
+enum IdleEnd<S, R> {
+    Done(Result<R, WorkEnded>),
+    /// The step had not begun.
+    TakenBack(AnyCoreStep<S, R>),
+    /// The step has begun, and has not ended.
+    Late,
+}
 
 /// The server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +116,9 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Runs one step on any core.
-    pub async fn run(&self, step: S) -> Result<R, WorkEnded> {
+    /// Runs one step on any core. `again` makes the same step once more, for a serving core, if the
+    /// step has begun in idle time and takes too long there; `None` waits for the end there.
+    pub async fn run(&self, step: S, again: impl FnOnce() -> Option<S>) -> Result<R, WorkEnded> {
         let (to, mut result) = oneshot::channel();
         let mut step = AnyCoreStep { step, to };
         let now_ms = now_ms();
@@ -120,8 +130,15 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
             Duration::from_millis(now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)));
         if let Some(idle) = self.idle.as_ref().filter(|idle| without_pause < idle.busy_max) {
             match idle.run(step, &mut result).await {
-                Ok(done) => return done,
-                Err(taken_back) => step = taken_back,
+                IdleEnd::Done(done) => return done,
+                IdleEnd::TakenBack(taken_back) => step = taken_back,
+                IdleEnd::Late => match again() {
+                    Some(again) => {
+                        let (to, result_again) = oneshot::channel();
+                        (step, result) = (AnyCoreStep { step: again, to }, result_again);
+                    }
+                    None => return result.await.map_err(|oneshot::Canceled| WorkEnded),
+                },
             }
         }
         if self.handler.post_when_room(&self.color, step).await.is_err() {
@@ -143,24 +160,17 @@ impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
         Self { handler, color: idle.concurrent_color(), patience: PATIENCE, busy_max: PATIENCE }
     }
 
-    /// Runs a step in idle time, or gives it back if it does not begin there within its patience.
-    async fn run(
-        &self,
-        step: AnyCoreStep<S, R>,
-        result: &mut oneshot::Receiver<R>,
-    ) -> Result<Result<R, WorkEnded>, AnyCoreStep<S, R>> {
+    /// Runs a step in idle time, as long as the patience lasts.
+    async fn run(&self, step: AnyCoreStep<S, R>, result: &mut oneshot::Receiver<R>) -> IdleEnd<S, R> {
         let shared = Arc::new(Mutex::new(Some(step)));
         if self.handler.post(&self.color, shared.clone()).is_ok()
             && let Ok(done) = sleep(self.patience).limit(&mut *result).await
         {
-            return Ok(done.map_err(|oneshot::Canceled| WorkEnded));
+            return IdleEnd::Done(done.map_err(|oneshot::Canceled| WorkEnded));
         }
         // A thread in idle time may hold the lock for long, while it takes the step.
         let waits = shared.try_lock().ok().and_then(|mut step| step.take());
-        match waits {
-            Some(step) => Err(step),
-            None => Ok(result.await.map_err(|oneshot::Canceled| WorkEnded)),
-        }
+        waits.map_or(IdleEnd::Late, IdleEnd::TakenBack)
     }
 }
 
@@ -204,7 +214,7 @@ mod tests {
         fn begin(&self, wait: Option<Receiver<()>>) -> Receiver<Result<String, WorkEnded>> {
             let (to, name) = mpsc::channel();
             let work = self.work.clone();
-            let task = self.serving.handle().spawn(async move { to.send(work.run(wait).await) });
+            let task = self.serving.handle().spawn(async move { to.send(work.run(wait, || None).await) });
             drop(task);
             name
         }
@@ -229,6 +239,19 @@ mod tests {
         let held = cores.idle.handle().spawn(async move { wait.recv() });
         assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
         drop((go_on, held));
+    }
+
+    #[test]
+    fn serving_core_repeats_a_step_that_does_not_end() {
+        let cores = StepCores::new(Duration::from_millis(1), FOR_EVER);
+        let (end, wait) = mpsc::channel();
+        let (to, name) = mpsc::channel();
+        let work = cores.work.clone();
+        let run = async move { to.send(work.run(Some(wait), || Some(None)).await) };
+        drop(cores.serving.handle().spawn(run));
+        let name = name.recv().expect("the step ends, while the first attempt waits");
+        assert_eq!(name, Ok(SERVING.to_owned()));
+        drop(end);
     }
 
     #[test]

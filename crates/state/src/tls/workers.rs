@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 use vermeil::Handle;
-use vermeil_tls::{ClientGreeting, HostTlsConfig, TlsFailure, TlsSession};
+use vermeil_tls::{ClientGreeting, FirstBytes, HelloReader, HostTlsConfig, TlsFailure, TlsSession};
 use vermeil_work::any_core::{AnyCoreWork, WorkEnded};
 
 /// The expected time of a step before the first was measured. With a P-256 key on a cpu of 2021.
@@ -63,7 +63,13 @@ impl HandshakeWorkers {
         if self.work.steps() >= most {
             return Err(StepFailure::Full);
         }
-        match self.work.run(HandshakeStep { greeting, config }).await {
+        let received = greeting.received().to_vec();
+        let again_config = config.clone();
+        let again = move || match HelloReader::default().receive(&received) {
+            FirstBytes::Greeting(greeting) => Some(HandshakeStep { greeting, config: again_config }),
+            _ => None,
+        };
+        match self.work.run(HandshakeStep { greeting, config }, again).await {
             Ok(answered) => answered.map_err(StepFailure::Failed),
             Err(WorkEnded) => Err(StepFailure::Ended),
         }

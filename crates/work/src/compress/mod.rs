@@ -299,7 +299,7 @@ impl Compressor {
             let run = move |step| counters.counted(step);
             AnyCoreWork::new(&Handle::current(), None, "compression", EXPECTED, run)
         });
-        work.run(step).await.unwrap_or_else(|_ended| Err(io::Error::other("the server ends")))
+        work.run(step, || None).await.unwrap_or_else(|_ended| Err(io::Error::other("the server ends")))
     }
 
     /// Compresses a content slice by slice. `None` if the encoder fails.
