@@ -8,15 +8,12 @@
 //! Steps may run in idle time, on cores whose threads have the idle class of the kernel. A request
 //! interrupts such a step, in place of waiting for its end. Many steps take less time in all where
 //! nothing interrupts them, and a busy machine has no idle time. So steps go to the serving cores
-//! while steps have waited or run for 20 ms without a pause. A step that has begun in idle time and
-//! finds no more of it cannot be taken back, so a serving core does the same step again.
+//! while steps have waited or run for 20 ms without a pause. A step that is not done after 20 ms
+//! begins anew on a serving core, because a step that has begun in idle time cannot be taken back.
 
 use futures_channel::oneshot;
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 use vermeil::{Color, Handle, Handler, Spec, now_ms, sleep};
@@ -38,9 +35,9 @@ pub struct AnyCoreWork<S: 'static, R: 'static> {
 
 /// The cores that run in idle time.
 struct IdleTime<S: 'static, R: 'static> {
-    handler: Handler<Arc<IdleStep<S, R>>>,
+    handler: Handler<AnyCoreStep<S, R>>,
     color: Color,
-    /// How long a step waits for its begin, at most.
+    /// How long a step may wait and run, at most.
     patience: Duration,
     /// How long steps may wait or run without a pause, before further steps go elsewhere.
     busy_max: Duration,
@@ -50,18 +47,6 @@ struct AnyCoreStep<S, R> {
     step: S,
     /// The task that waits; may have gone.
     to: oneshot::Sender<R>,
-}
-
-/// A step for idle time, until it begins there or goes back.
-type IdleStep<S, R> = Mutex<Option<AnyCoreStep<S, R>>>;
-
-/// The result of a step in idle time.
-enum IdleEnd<S, R> {
-    Done(Result<R, WorkEnded>),
-    /// The step had not begun.
-    TakenBack(AnyCoreStep<S, R>),
-    /// The step has begun, and has not ended.
-    Late,
 }
 
 /// The server ends.
@@ -117,7 +102,7 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
     }
 
     /// Runs one step on any core. `again` makes the same step once more, for a serving core, if the
-    /// step has begun in idle time and takes too long there; `None` waits for the end there.
+    /// step is not done in idle time soon; `None` waits for the end there.
     pub async fn run(&self, step: S, again: impl FnOnce() -> Option<S>) -> Result<R, WorkEnded> {
         let (to, mut result) = oneshot::channel();
         let mut step = AnyCoreStep { step, to };
@@ -129,17 +114,16 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         let without_pause =
             Duration::from_millis(now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)));
         if let Some(idle) = self.idle.as_ref().filter(|idle| without_pause < idle.busy_max) {
-            match idle.run(step, &mut result).await {
-                IdleEnd::Done(done) => return done,
-                IdleEnd::TakenBack(taken_back) => step = taken_back,
-                IdleEnd::Late => match again() {
-                    Some(again) => {
-                        let (to, result_again) = oneshot::channel();
-                        (step, result) = (AnyCoreStep { step: again, to }, result_again);
-                    }
-                    None => return result.await.map_err(|oneshot::Canceled| WorkEnded),
-                },
+            let is_posted = idle.handler.post(&idle.color, step).is_ok();
+            if is_posted && let Ok(done) = sleep(idle.patience).limit(&mut result).await {
+                return done.map_err(|oneshot::Canceled| WorkEnded);
             }
+            let Some(again) = again() else {
+                return result.await.map_err(|oneshot::Canceled| WorkEnded);
+            };
+            // If the first attempt has not begun, it does not begin any more.
+            let (to, result_again) = oneshot::channel();
+            (step, result) = (AnyCoreStep { step: again, to }, result_again);
         }
         if self.handler.post_when_room(&self.color, step).await.is_err() {
             return Err(WorkEnded);
@@ -151,26 +135,8 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
 
 impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
     fn new(idle: &Handle, spec: Spec, run: impl Fn(S) -> R + Send + Sync + 'static) -> Self {
-        let handler = idle.handler(spec, move |shared: Arc<IdleStep<S, R>>| {
-            let step = shared.lock().ok().and_then(|mut step| step.take());
-            if let Some(step) = step {
-                step.run(&run);
-            }
-        });
+        let handler = idle.handler(spec, move |step: AnyCoreStep<S, R>| step.run(&run));
         Self { handler, color: idle.concurrent_color(), patience: PATIENCE, busy_max: PATIENCE }
-    }
-
-    /// Runs a step in idle time, as long as the patience lasts.
-    async fn run(&self, step: AnyCoreStep<S, R>, result: &mut oneshot::Receiver<R>) -> IdleEnd<S, R> {
-        let shared = Arc::new(Mutex::new(Some(step)));
-        if self.handler.post(&self.color, shared.clone()).is_ok()
-            && let Ok(done) = sleep(self.patience).limit(&mut *result).await
-        {
-            return IdleEnd::Done(done.map_err(|oneshot::Canceled| WorkEnded));
-        }
-        // A thread in idle time may hold the lock for long, while it takes the step.
-        let waits = shared.try_lock().ok().and_then(|mut step| step.take());
-        waits.map_or(IdleEnd::Late, IdleEnd::TakenBack)
     }
 }
 
@@ -178,7 +144,10 @@ impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
 mod tests {
     use super::*;
     use std::{
-        sync::mpsc::{self, Receiver},
+        sync::{
+            Arc,
+            mpsc::{self, Receiver},
+        },
         thread,
     };
     use vermeil::{Pinning, Runtime};
@@ -214,7 +183,8 @@ mod tests {
         fn begin(&self, wait: Option<Receiver<()>>) -> Receiver<Result<String, WorkEnded>> {
             let (to, name) = mpsc::channel();
             let work = self.work.clone();
-            let task = self.serving.handle().spawn(async move { to.send(work.run(wait, || None).await) });
+            let task =
+                self.serving.handle().spawn(async move { to.send(work.run(wait, || Some(None)).await) });
             drop(task);
             name
         }
