@@ -10,6 +10,7 @@
 //! nothing interrupts them, and a busy machine has no idle time. So steps go to the serving cores
 //! while steps have waited or run for 20 ms without a pause. A step that is not done after 20 ms
 //! begins anew on a serving core, because a step that has begun in idle time cannot be taken back.
+//! Then other programs want all of the cpus, so further steps go to the serving cores for a second.
 
 use futures_channel::oneshot;
 use std::{
@@ -21,6 +22,10 @@ use vermeil::{Color, Handle, Handler, Spec, now_ms, sleep};
 /// Once steps have waited or run for so long without a pause, new steps go to the serving cores. So
 /// does a step that did not end in idle time for so long. Many times as long as a handshake takes.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// After a step that did not end in idle time soon, new steps go to the serving cores for so long.
+/// The next late step costs its client [`PATIENCE`], so this bounds how many clients pay.
+const NO_IDLE_TIME: Duration = Duration::from_secs(1);
 
 /// Runs steps.
 pub struct AnyCoreWork<S: 'static, R: 'static> {
@@ -41,6 +46,10 @@ struct IdleTime<S: 'static, R: 'static> {
     patience: Duration,
     /// How long steps may wait or run without a pause, before further steps go elsewhere.
     busy_max: Duration,
+    /// How long a late step keeps further steps away.
+    avoided: Duration,
+    /// The end of the time in which steps go elsewhere, as [`now_ms`] counts it.
+    avoided_until_ms: AtomicU64,
 }
 
 struct AnyCoreStep<S, R> {
@@ -111,13 +120,13 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
             self.since_ms.store(now_ms, Ordering::Relaxed);
         }
         let _counted = CountedStep(&self.steps);
-        let without_pause =
-            Duration::from_millis(now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)));
-        if let Some(idle) = self.idle.as_ref().filter(|idle| without_pause < idle.busy_max) {
+        let since_ms = self.since_ms.load(Ordering::Relaxed);
+        if let Some(idle) = self.idle.as_ref().filter(|idle| idle.takes_steps(now_ms, since_ms)) {
             let is_posted = idle.handler.post(&idle.color, step).is_ok();
             if is_posted && let Ok(done) = sleep(idle.patience).limit(&mut result).await {
                 return done.map_err(|oneshot::Canceled| WorkEnded);
             }
+            idle.avoid();
             let Some(again) = again() else {
                 return result.await.map_err(|oneshot::Canceled| WorkEnded);
             };
@@ -136,7 +145,26 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
 impl<S: Send + 'static, R: Send + 'static> IdleTime<S, R> {
     fn new(idle: &Handle, spec: Spec, run: impl Fn(S) -> R + Send + Sync + 'static) -> Self {
         let handler = idle.handler(spec, move |step: AnyCoreStep<S, R>| step.run(&run));
-        Self { handler, color: idle.concurrent_color(), patience: PATIENCE, busy_max: PATIENCE }
+        Self {
+            handler,
+            color: idle.concurrent_color(),
+            patience: PATIENCE,
+            busy_max: PATIENCE,
+            avoided: NO_IDLE_TIME,
+            avoided_until_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a new step may run in idle time, if there is always a step since `since_ms`.
+    fn takes_steps(&self, now_ms: u64, since_ms: u64) -> bool {
+        now_ms >= self.avoided_until_ms.load(Ordering::Relaxed)
+            && Duration::from_millis(now_ms.saturating_sub(since_ms)) < self.busy_max
+    }
+
+    /// Sends further steps elsewhere for a while.
+    fn avoid(&self) {
+        let avoided_ms = u64::try_from(self.avoided.as_millis()).unwrap_or(u64::MAX);
+        self.avoided_until_ms.store(now_ms().saturating_add(avoided_ms), Ordering::Relaxed);
     }
 }
 
@@ -176,6 +204,7 @@ mod tests {
                 AnyCoreWork::new(&serving.handle(), Some(&idle.handle()), "step", Duration::ZERO, run);
             let in_idle_time = work.idle.as_mut().expect("given");
             (in_idle_time.patience, in_idle_time.busy_max) = (patience, busy_max);
+            in_idle_time.avoided = FOR_EVER;
             Self { serving, idle, work: Arc::new(work) }
         }
 
@@ -209,6 +238,17 @@ mod tests {
         let held = cores.idle.handle().spawn(async move { wait.recv() });
         assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
         drop((go_on, held));
+    }
+
+    #[test]
+    fn steps_after_a_late_one_go_to_serving_cores() {
+        let cores = StepCores::new(Duration::from_millis(1), FOR_EVER);
+        let (go_on, wait) = mpsc::channel::<()>();
+        let held = cores.idle.handle().spawn(async move { wait.recv() });
+        assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
+        drop((go_on, held));
+        // The core in idle time is free again, and gets no steps yet.
+        assert_eq!(cores.begin(None).recv(), Ok(Ok(SERVING.to_owned())));
     }
 
     #[test]

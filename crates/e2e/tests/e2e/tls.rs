@@ -479,8 +479,9 @@ fn status_counts_handshakes(io: Io) {
     assert!(text.contains(expected), "{text}");
     let is_step = |line: &&str| line.starts_with("work \"TLS handshake");
     let steps: Vec<_> = text.lines().filter(is_step).collect();
-    // In idle time, or on a serving core if there was no idle time.
-    assert!(matches!(steps[..], [step] if step.contains("\": 1 runs, ")), "{text}");
+    // In idle time, or on a serving core. If idle time did not suffice, on both.
+    assert!(matches!(steps.len(), 1 | 2), "{text}");
+    assert!(steps.iter().all(|step| step.contains("\": 1 runs, ")), "{text}");
     let metrics = status_with(&site, &["--metrics"]);
     for series in [
         "vermeil_tls_handshakes_total{process=\"0\",end=\"full\"} 1",
@@ -491,7 +492,8 @@ fn status_counts_handshakes(io: Io) {
     }
     let runs = "vermeil_handler_runs_total{process=\"0\",handler=\"TLS handshake";
     let runs: Vec<_> = metrics.lines().filter(|line| line.starts_with(runs)).collect();
-    assert!(matches!(runs[..], [run] if run.ends_with("} 1")), "{metrics}");
+    assert!(matches!(runs.len(), 1 | 2), "{metrics}");
+    assert!(runs.iter().all(|run| run.ends_with("} 1")), "{metrics}");
     server.stops_clean();
 }
 
