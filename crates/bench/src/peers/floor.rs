@@ -54,6 +54,16 @@ pub fn once_command(setting: PeerSetting<'_>, program: &Path, body_bytes: usize,
     command
 }
 
+/// The command that starts the floor at `program` with `io`, answering with the file that a request
+/// names, and a head as long as Vermeil's. With `by_host` each host has a folder of its own.
+pub fn files_command(setting: PeerSetting<'_>, program: &Path, io: VermeilIo, by_host: bool) -> Command {
+    let mut command = setting.network.server_command(program, setting.cpu);
+    command.args(["--io", io.name(), "--listen", &setting.address.to_string(), "--status", "200"]);
+    command.args(["--cpu", &setting.cpu.to_string(), "--head", HEAD_BYTES]).arg("--folder").arg(setting.root);
+    command.args(by_host.then_some("--by-host"));
+    command
+}
+
 /// The command that starts the floor at `program` in front of a pool of PHP. The floor asks the
 /// pool for `script`, and answers with as many bytes and a head as long as Vermeil's. The floor is
 /// one thread, wherever the pool runs.

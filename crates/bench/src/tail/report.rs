@@ -12,7 +12,9 @@ use crate::table::CellTable;
 const HOW_TO_READ: &str = "\
 **How to read it.** *hosts* is a page of 1 KB of a random host: the only page of the host, or one of 20. *files* is a \
 random file of 4 KB in folders of 100 files; *zipf* is the same with popular files (exponent 0.9), *overlayfs* the same on the file system of most containers. *vermeil-uncached* has \
-a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *Cpu* is the cpu time of the server's processes \
+a cache of a single path, so for pages that are all alike its cost is that of a request without a cache. *floor* is a loop \
+that opens the named file, takes its size, reads, closes and sends it, without any check and with a head of fixed bytes: about \
+the least that a server without a cache can do. *Cpu* is the cpu time of the server's processes \
 per request, after a visit to each folder and a warm-up of the same length. *Both* adds the cpu time of the load: nginx \
 sends a file from the kernel's memory without a copy, so over loopback the load pays for reading content that no cache \
 holds. *First* is the server's time for the first request in each folder, and ends before. *× nginx* is the median of the ratios of the rounds to the column before. *Calls* are the system calls of a request \

@@ -13,7 +13,8 @@ use super::site::TailSite;
 use crate::network::BenchNetwork;
 use crate::options::BenchOptions;
 use crate::peers::nginx::temporary;
-use crate::peers::{find_program, is_here};
+use crate::peers::vermeil::VermeilIo;
+use crate::peers::{PeerSetting, find_program, floor, is_here};
 use crate::size::BenchSize;
 use crate::{BenchError, BenchResult};
 
@@ -30,6 +31,10 @@ pub(crate) enum TailServer {
     Nginx,
     /// lighttpd as Debian ships it, for the random parts.
     Lighttpd,
+    /// The least work of a server that opens each file, on io_uring, for the random parts.
+    Floor,
+    /// The same on epoll.
+    FloorEpoll,
 }
 
 impl TailServer {
@@ -41,6 +46,8 @@ impl TailServer {
             Self::VermeilUncached => "vermeil-uncached",
             Self::Nginx => "nginx",
             Self::Lighttpd => "lighttpd",
+            Self::Floor => "floor",
+            Self::FloorEpoll => "floor-epoll",
         }
     }
 
@@ -57,6 +64,7 @@ impl TailServer {
         if find_program("lighttpd").is_some() {
             servers.push(Self::Lighttpd);
         }
+        servers.extend([Self::Floor, Self::FloorEpoll]);
         Ok(servers)
     }
 
@@ -125,6 +133,17 @@ pub(crate) fn command(
     address: SocketAddr,
     cpu: usize,
 ) -> BenchResult<Command> {
+    let io = match server {
+        TailServer::Floor => Some(VermeilIo::Uring),
+        TailServer::FloorEpoll => Some(VermeilIo::Epoll),
+        _ => None,
+    };
+    if let Some(io) = io {
+        let root = site.root();
+        let setting = PeerSetting { network: &BenchNetwork::Loopback, address, cpu, root: &root, state };
+        let program = options.binary("vermeil-floor");
+        return Ok(floor::files_command(setting, &program, io, site.has_host_folders()));
+    }
     let hosts = site.hosts();
     if server != TailServer::Lighttpd {
         let files = ConfigFiles::One;
@@ -172,37 +191,38 @@ pub(crate) fn on_overlay(command: &Command, root: &Path, empty: &Path) -> Comman
 /// Puts the folder `$1`, and `$2` below it, over `$1` itself, and becomes the rest of the command.
 const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=$1:$2" "$1" && shift 2 && exec "$@""#;
 
-/// The command that serves the hosts of `config`. lighttpd has no list of hosts.
+/// The command that serves the hosts of `config` with Vermeil or nginx; the others have no list of
+/// hosts.
 pub(super) fn host_command(
     server: TailServer,
     options: &BenchOptions,
     config: HostConfig<'_>,
 ) -> BenchResult<Command> {
-    let (file, text) = match server {
-        TailServer::Vermeil => ("vermeil.toml", vermeil(config, "uring", "")?),
-        TailServer::VermeilEpoll => ("vermeil.toml", vermeil(config, "epoll", "")?),
-        TailServer::VermeilUncached => {
-            ("vermeil.toml", vermeil(config, "uring", "[cache]\nbytes = \"64K\"\nentries = 1\n")?)
-        }
-        TailServer::Nginx | TailServer::Lighttpd => ("nginx.conf", nginx(config)?),
+    let vermeil = |io, cache| {
+        let mut command = BenchNetwork::Loopback.server_command(&options.vermeil, config.cpu);
+        command.args(["serve", "--config"]);
+        Ok((command, "vermeil.toml", vermeil(config, io, cache)?))
     };
-    let path = config.state.join(file);
-    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
-    Ok(match server {
-        TailServer::Vermeil | TailServer::VermeilEpoll | TailServer::VermeilUncached => {
-            let mut command = BenchNetwork::Loopback.server_command(&options.vermeil, config.cpu);
-            command.args(["serve", "--config"]).arg(path);
-            command
-        }
-        TailServer::Nginx | TailServer::Lighttpd => {
+    let (mut command, file, text) = match server {
+        TailServer::Vermeil => vermeil("uring", ""),
+        TailServer::VermeilEpoll => vermeil("epoll", ""),
+        TailServer::VermeilUncached => vermeil("uring", "[cache]\nbytes = \"64K\"\nentries = 1\n"),
+        TailServer::Nginx => {
             let program =
                 find_program("nginx").ok_or(BenchError::Missing { program: "nginx", package: "nginx" })?;
             let mut command = BenchNetwork::Loopback.server_command(program, config.cpu);
-            command.arg("-p").arg(config.state).arg("-c").arg(path);
             command.arg("-e").arg(config.state.join("error.log"));
-            command
+            command.arg("-p").arg(config.state).arg("-c");
+            Ok((command, "nginx.conf", nginx(config)?))
         }
-    })
+        TailServer::Lighttpd | TailServer::Floor | TailServer::FloorEpoll => {
+            Err(BenchError::form(server.name(), "has no list of hosts"))
+        }
+    }?;
+    let path = config.state.join(file);
+    fs::write(&path, text).map_err(BenchError::path("write", &path))?;
+    command.arg(path);
+    Ok(command)
 }
 
 fn vermeil(config: HostConfig<'_>, io: &str, cache: &str) -> BenchResult<String> {

@@ -17,7 +17,7 @@ use crate::readiness::{self, EpollSet, ReadinessFloor};
 use crate::response::{RepeatedResponse, SendProgress};
 
 /// Bytes per receive: well above wrk's requests (under 200 bytes).
-const RECEIVE_BYTES: usize = 4096;
+pub(crate) const RECEIVE_BYTES: usize = 4096;
 
 struct EpollConnection {
     socket: OwnedFd,

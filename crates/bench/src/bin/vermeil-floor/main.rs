@@ -2,12 +2,13 @@
 //! TCP.
 //!
 //! The floor answers each receive with one fixed response of the configured size, and ignores the
-//! received bytes. The floor is one pinned thread without timeouts and limits. Its only client must
+//! received bytes. With `--folder` it answers with the file that the request names (`files.rs`). The floor is one pinned thread without timeouts and limits. Its only client must
 //! be a load generator that neither pipelines nor splits requests, because each receive then is one
 //! request. The harness checks the status and the byte count of the answers before every run, as
 //! for the real servers.
 
 mod epoll;
+mod files;
 mod once;
 mod php;
 mod readiness;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use files::FloorFiles;
 use php::FloorPhp;
 use response::{HeadWait, RepeatedResponse};
 use rustix::net::sockopt::set_tcp_nodelay;
@@ -67,6 +69,12 @@ struct FloorArgs {
     /// With --file: send the head at once instead of with the first bytes of the file.
     #[arg(long, requires = "file")]
     head_apart: bool,
+    /// Answer with the file below this folder that the request names. With --io epoll or uring.
+    #[arg(long, conflicts_with = "file")]
+    folder: Option<PathBuf>,
+    /// With --folder: each host has a folder of its own there, called like the host.
+    #[arg(long, requires = "folder")]
+    by_host: bool,
     /// Connections that the kernel queues.
     #[arg(long, default_value_t = 4096)]
     queue: u16,
@@ -99,9 +107,17 @@ fn run(args: &FloorArgs) -> io::Result<()> {
     cpus.set(args.cpu);
     sched_setaffinity(None, &cpus)?;
     let listener = args.listener()?;
+    if let Some(folder) = &args.folder {
+        let mut files = FloorFiles::new(folder, args.by_host, args.head)?;
+        return match args.io {
+            FloorIo::Epoll => files::run(&listener, &mut files),
+            FloorIo::Uring => uring::run(&listener, &response, Some(&mut files)),
+            FloorIo::Once | FloorIo::Php => Err(io::Error::other("--folder needs --io epoll or uring")),
+        };
+    }
     match args.io {
         FloorIo::Epoll => epoll::run(&listener, &response),
-        FloorIo::Uring => uring::run(&listener, &response),
+        FloorIo::Uring => uring::run(&listener, &response, None),
         FloorIo::Once => once::run(&listener, &response),
         FloorIo::Php => php::run(&listener, &response, &php.expect("made for --io php")),
     }

@@ -106,7 +106,7 @@ impl RepeatedResponse {
 
 /// A response head of exactly `bytes` bytes: the status line, Content-Length where a body may
 /// follow, the lines `fields`, and padding.
-fn padded_head(status: u16, fields: &str, bytes: usize, body: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn padded_head(status: u16, fields: &str, bytes: usize, body: u64) -> io::Result<Vec<u8>> {
     // RFC 9112, section 6.3: a 304 ends with its head whether or not Content-Length is present, so
     // the header can go.
     let length = if status == 304 { String::new() } else { format!("Content-Length: {body}\r\n") };

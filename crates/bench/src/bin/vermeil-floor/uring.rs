@@ -4,8 +4,8 @@
 //! One thread, one ring (single issuer, deferred task work). A request costs one completion and one
 //! submission, because a send reports only its failure. A response from a file is the exception:
 //! io_uring has no sendfile, so the loop calls sendfile and waits for a full socket with a poll.
-//! The response's bytes are in `response.rs`; the receive buffers are in `FloorBuffers`, and their
-//! contents are never read.
+//! The response's bytes are in `response.rs` or `files.rs`; the receive buffers are in `FloorBuffers`,
+//! and their contents are read for files only.
 
 #![allow(unsafe_code)]
 
@@ -21,6 +21,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use crate::files::FloorFiles;
 use crate::response::{RepeatedResponse, SendProgress};
 
 /// Submissions per turn before an early flush: more than the connections of any run (64).
@@ -65,7 +66,13 @@ impl SubmissionTag {
 }
 
 /// Serves until the process is killed.
-pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Result<()> {
+///
+/// With `files`, a response is the file that the request names, in place of `response`.
+pub(crate) fn run(
+    listener: &TcpListener,
+    response: &RepeatedResponse,
+    files: Option<&mut FloorFiles>,
+) -> io::Result<()> {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -74,6 +81,7 @@ pub(crate) fn run(listener: &TcpListener, response: &RepeatedResponse) -> io::Re
         .build(SUBMISSIONS)?;
     let mut floor = UringFloor {
         response,
+        files,
         buffers: FloorBuffers::new(),
         listener: listener.as_raw_fd(),
         connections: Vec::new(),
@@ -112,10 +120,13 @@ struct UringConnection {
     socket: OwnedFd,
     serial: u16,
     sent: u64,
+    /// The response of a file, until the client has it and asks again.
+    of_file: Vec<u8>,
 }
 
 struct UringFloor<'a> {
     response: &'a RepeatedResponse,
+    files: Option<&'a mut FloorFiles>,
     buffers: FloorBuffers,
     listener: RawFd,
     connections: Vec<Option<UringConnection>>,
@@ -137,6 +148,7 @@ impl UringFloor<'_> {
         let tag = SubmissionTag::unpack(completion.user_data());
         let done = !cqueue::more(completion.flags());
         if let Some(buffer) = cqueue::buffer_select(completion.flags()) {
+            self.read_file(tag, buffer, completion.result())?;
             self.buffers.give_back(buffer);
         }
         if tag.op == FloorOp::Accept {
@@ -179,7 +191,8 @@ impl UringFloor<'_> {
             self.connections.resize_with(slot + 1, || None);
         }
         self.accepted = self.accepted.wrapping_add(1);
-        self.connections[slot] = Some(UringConnection { socket, serial: self.accepted, sent: 0 });
+        self.connections[slot] =
+            Some(UringConnection { socket, serial: self.accepted, sent: 0, of_file: Vec::new() });
         push(ring, Self::receive(SubmissionTag { op: FloorOp::Receive, serial: self.accepted, fd: result }))
     }
 
@@ -201,7 +214,12 @@ impl UringFloor<'_> {
         if out_of_buffers {
             return Ok(());
         }
-        let Some(canned) = self.response.in_memory() else {
+        let response = self.response;
+        let canned = match &self.files {
+            Some(_) => self.connection(tag).map(|connection| &connection.of_file[..]),
+            None => response.in_memory(),
+        };
+        let Some(canned) = canned else {
             if let Some(connection) = self.connection(tag) {
                 connection.sent = 0;
             }
@@ -216,6 +234,18 @@ impl UringFloor<'_> {
             send.flags(squeue::Flags::SKIP_SUCCESS)
                 .user_data(SubmissionTag { op: FloorOp::Send, ..tag }.pack()),
         )
+    }
+
+    /// Answers a request for a file, which has come in a buffer.
+    fn read_file(&mut self, tag: SubmissionTag, buffer: u16, received: i32) -> io::Result<()> {
+        let (Some(files), Ok(received)) = (&mut self.files, usize::try_from(received)) else { return Ok(()) };
+        let connection = self.connections.get_mut(tag.fd as usize).and_then(Option::as_mut);
+        match connection.filter(|connection| connection.serial == tag.serial && received > 0) {
+            Some(connection) => {
+                files.answer(self.buffers.received(buffer, received), &mut connection.of_file)
+            }
+            None => Ok(()),
+        }
     }
 
     fn answer_from_file(&mut self, ring: &mut IoUring, tag: SubmissionTag) -> io::Result<()> {
@@ -270,6 +300,11 @@ impl FloorBuffers {
         // SAFETY: the ring's memory is page-aligned, holds BUFFERS entries and lives as long as the
         // process serves.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, BUFFER_GROUP, 0) }
+    }
+
+    /// The first bytes of a buffer that the kernel has filled.
+    fn received(&self, buffer: u16, bytes: usize) -> &[u8] {
+        &self.memory[usize::from(buffer) * BUFFER_BYTES..][..bytes]
     }
 
     /// Hands buffer number `buffer` to the kernel.
