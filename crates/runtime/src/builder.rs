@@ -63,6 +63,7 @@ impl Pinning {
 pub struct Builder {
     cpus: Option<Vec<usize>>,
     pinning: Pinning,
+    thread_start: Option<fn()>,
     io: DriverOptions,
     policy: Policy,
     trial: TrialOptions,
@@ -93,6 +94,14 @@ impl Builder {
     /// The treatment of a core whose cpu is not available. Default: the runtime does not start.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.pinning = pinning;
+        self
+    }
+
+    /// A function that each core's thread calls first, before the thread is pinned or gets the idle
+    /// class of the kernel. For work under a lock that other threads need: a thread of the idle
+    /// class may keep a lock for seconds.
+    pub fn on_thread_start(mut self, start: fn()) -> Self {
+        self.thread_start = Some(start);
         self
     }
 
@@ -231,7 +240,11 @@ impl Builder {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
             let place = ThreadPlace { cpu, pinning: self.pinning, all: cpus.clone() };
+            let thread_start = self.thread_start;
             let begun = threads.begin(index, self.pinning.thread_name(index), shared.clone(), move || {
+                if let Some(thread_start) = thread_start {
+                    thread_start();
+                }
                 start(index, &place, shared, &options, epoch, started);
             });
             if let Err(source) = begun {

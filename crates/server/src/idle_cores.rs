@@ -42,6 +42,7 @@ fn start(options: &ServeOptions) -> Option<Runtime> {
     let mut builder = Runtime::builder()
         .cpus(options.cpus.iter().map(|cpu| cpu.0 as usize).collect::<Vec<_>>())
         .pinning(Pinning::InIdleTime)
+        .on_thread_start(vermeil_tls::prepare_random)
         .io(DriverOptions { choice: IoChoice::Epoll, ..DriverOptions::default() });
     if options.trace.is_some() {
         builder = builder.record(EVENTS_PER_CORE);

@@ -20,6 +20,16 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+/// Draws the first random bytes of this thread. AWS-LC then measures the jitter of the clock for
+/// about 20 ms, once in a process, and prepares the source of the thread, both under locks. If a
+/// thread of the kernel's idle class held these locks on a busy machine, handshakes on other
+/// threads would wait for seconds.
+pub fn prepare_random() {
+    let mut byte = [0];
+    // A failure shows again at the first handshake, which ends with an error then.
+    let _ = rand::fill(&mut byte);
+}
+
 fn place(suite: &SupportedCipherSuite) -> (bool, u8) {
     let cipher = match suite.suite() {
         suite if is_chacha20(suite) => 2,
