@@ -53,7 +53,6 @@ on_usual! {
     proxy_that_names_https_is_not_redirected,
     status_counts_handshakes,
     server_that_changed_its_user_reads_renewed_keys,
-    busy_machine_answers_the_first_handshake,
 }
 
 /// A self-signed certificate with a P-256 key.
@@ -496,29 +495,6 @@ fn status_counts_handshakes(io: Io) {
     assert!(matches!(runs.len(), 1 | 2), "{metrics}");
     assert!(runs.iter().all(|run| run.ends_with("} 1")), "{metrics}");
     server.stops_clean();
-}
-
-/// Without idle time the first handshake begins anew on a serving core. There it needs the random
-/// bytes that a thread without idle time may be about to prepare.
-fn busy_machine_answers_the_first_handshake(io: Io) {
-    let cpus = thread::available_parallelism().expect("known").get();
-    let spins = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("started");
-    let mut busy: Vec<_> = (0..2 * cpus).map(|_| spins()).collect();
-    // The chance to catch the thread at its preparation is about a third.
-    let served = std::panic::catch_unwind(|| {
-        for _ in 0..4 {
-            let site = TestSite::new();
-            let (server, certificate) = start(io, &site, "");
-            let config = Arc::new(trusting(&certificate, &[&TLS13]));
-            get(&mut client(secure_addr(&server), &config, "a.example"), "/");
-            server.stops_clean();
-        }
-    });
-    for program in &mut busy {
-        program.kill().expect("killed");
-        program.wait().expect("ended");
-    }
-    served.expect("each handshake is answered");
 }
 
 /// The keys belong to the superuser, and the server has become another user.

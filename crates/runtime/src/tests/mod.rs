@@ -22,6 +22,7 @@ mod staying;
 mod steal;
 mod stopping;
 mod task;
+mod threads;
 mod time;
 mod unsubmitted;
 mod watched;
