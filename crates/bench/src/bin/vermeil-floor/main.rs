@@ -2,10 +2,11 @@
 //! TCP.
 //!
 //! The floor answers each receive with one fixed response of the configured size, and ignores the
-//! received bytes. With `--folder` it answers with the file that the request names (`files.rs`). The floor is one pinned thread without timeouts and limits. Its only client must
-//! be a load generator that neither pipelines nor splits requests, because each receive then is one
-//! request. The harness checks the status and the byte count of the answers before every run, as
-//! for the real servers.
+//! received bytes. With `--folder` it answers with the file that the request names (`files.rs`).
+//! The floor is one pinned thread without timeouts and limits. Its only client must be a load
+//! generator that neither pipelines nor splits requests, because each receive then is one request.
+//! The harness checks the status and the byte count of the answers before every run, as for the
+//! real servers.
 
 mod epoll;
 mod files;

@@ -4,8 +4,8 @@
 //! One thread, one ring (single issuer, deferred task work). A request costs one completion and one
 //! submission, because a send reports only its failure. A response from a file is the exception:
 //! io_uring has no sendfile, so the loop calls sendfile and waits for a full socket with a poll.
-//! The response's bytes are in `response.rs` or `files.rs`; the receive buffers are in `FloorBuffers`,
-//! and their contents are read for files only.
+//! The response's bytes are in `response.rs` or `files.rs`; the receive buffers are in
+//! `FloorBuffers`, and their contents are read for files only.
 
 #![allow(unsafe_code)]
 
