@@ -58,12 +58,19 @@ impl Pinning {
     }
 }
 
+/// The threads of the cores.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThreadOptions {
+    pinning: Pinning,
+    /// Called first by each thread.
+    start: Option<fn()>,
+}
+
 /// Describes a runtime before it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     cpus: Option<Vec<usize>>,
-    pinning: Pinning,
-    thread_start: Option<fn()>,
+    threads: ThreadOptions,
     io: DriverOptions,
     policy: Policy,
     trial: TrialOptions,
@@ -93,7 +100,7 @@ impl Builder {
 
     /// The treatment of a core whose cpu is not available. Default: the runtime does not start.
     pub fn pinning(mut self, pinning: Pinning) -> Self {
-        self.pinning = pinning;
+        self.threads.pinning = pinning;
         self
     }
 
@@ -101,7 +108,7 @@ impl Builder {
     /// class of the kernel. For work under a lock that other threads need: a thread of the idle
     /// class may keep a lock for seconds.
     pub fn on_thread_start(mut self, start: fn()) -> Self {
-        self.thread_start = Some(start);
+        self.threads.start = Some(start);
         self
     }
 
@@ -208,7 +215,7 @@ impl Builder {
         if cpus.is_empty() {
             return Err(StartError::NoCores);
         }
-        if self.pinning != Pinning::Shared
+        if self.threads.pinning != Pinning::Shared
             && let Some(cpu) = given_twice(&cpus)
         {
             return Err(StartError::CpuTwice { cpu });
@@ -239,14 +246,11 @@ impl Builder {
         for (index, &cpu) in cpus.iter().enumerate() {
             let index = CoreIndex(index as u32);
             let (shared, options, started) = (shared.clone(), self.io.clone(), started.clone());
-            let place = ThreadPlace { cpu, pinning: self.pinning, all: cpus.clone() };
-            let thread_start = self.thread_start;
-            let begun = threads.begin(index, self.pinning.thread_name(index), shared.clone(), move || {
-                if let Some(thread_start) = thread_start {
-                    thread_start();
-                }
-                start(index, &place, shared, &options, epoch, started);
-            });
+            let place = ThreadPlace { cpu, options: self.threads, all: cpus.clone() };
+            let begun =
+                threads.begin(index, self.threads.pinning.thread_name(index), shared.clone(), move || {
+                    start(index, &place, shared, &options, epoch, started);
+                });
             if let Err(source) = begun {
                 refused = Some(StartError::Thread { core: index.0, cpu, source });
                 break;
@@ -303,7 +307,7 @@ fn layout_of(cpus: &[usize]) -> Layout {
 /// Where the thread of a core may run.
 struct ThreadPlace {
     cpu: usize,
-    pinning: Pinning,
+    options: ThreadOptions,
     /// The cpus of all cores.
     all: Vec<usize>,
 }
@@ -311,13 +315,17 @@ struct ThreadPlace {
 impl ThreadPlace {
     /// Moves the calling thread there.
     fn take(&self) -> io::Result<()> {
-        if self.pinning == Pinning::InIdleTime {
+        let ThreadOptions { pinning, start } = self.options;
+        if let Some(start) = start {
+            start();
+        }
+        if pinning == Pinning::InIdleTime {
             allow_current_thread(&self.all)?;
             return run_in_idle_time();
         }
         match pin_current_thread(self.cpu) {
             Err(source)
-                if source.kind() == io::ErrorKind::InvalidInput && self.pinning == Pinning::WherePossible =>
+                if source.kind() == io::ErrorKind::InvalidInput && pinning == Pinning::WherePossible =>
             {
                 Ok(())
             }
