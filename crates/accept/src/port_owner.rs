@@ -59,10 +59,10 @@ fn who_listens_in(proc: &Path, addr: SocketAddr, own: u32) -> Option<PortOwner> 
         .filter_map(|listener| Some((conflict(listener.addr, addr)?, listener.inode)))
         .collect();
     conflicts.sort_unstable();
-    let owners = owners(proc);
+    // A message that blames this process itself would make the operator stop it.
+    let owners = owners(proc, own);
     conflicts.into_iter().find_map(|(_, inode)| {
-        // A message that blames this process itself would make the operator stop it.
-        let &pid = owners.get(&inode).filter(|&&pid| pid != own)?;
+        let &pid = owners.get(&inode)?;
         let command = fs::read_to_string(proc.join(format!("{pid}/comm"))).unwrap_or_default();
         Some(PortOwner { pid, command: command.trim_end().to_owned() })
     })
@@ -126,14 +126,14 @@ fn conflict(listening: SocketAddr, wanted: SocketAddr) -> Option<PortConflict> {
     }
 }
 
-/// The lowest process id per socket inode, over all processes whose descriptors are readable.
-fn owners(proc: &Path) -> HashMap<u64, u32> {
+/// The lowest process id per socket inode, over all processes but `own` whose descriptors are
+/// readable.
+fn owners(proc: &Path, own: u32) -> HashMap<u64, u32> {
     let mut owners = HashMap::new();
     let Ok(entries) = fs::read_dir(proc) else { return owners };
     for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(pid) = pid.filter(|&pid| pid != own) else { continue };
         let Ok(descriptors) = fs::read_dir(entry.path().join("fd")) else { continue };
         for descriptor in descriptors.flatten() {
             let Ok(target) = fs::read_link(descriptor.path()) else { continue };

@@ -120,6 +120,15 @@ fn of_processes_that_share_a_socket_the_first_is_named() {
     assert_eq!(proc.holder("0.0.0.0:80").as_deref(), Some("nginx (pid 100)"));
 }
 
+/// A server can have a lower id than the process that passed it the socket, because ids start again
+/// after the highest.
+#[test]
+fn of_processes_that_share_a_socket_with_this_one_another_is_named() {
+    let proc = Proc::new(&[("0.0.0.0:80", 7)], &[(300, "vermeil", &[7]), (32_000, "systemd", &[7])]);
+    let holder = who_listens_in(proc.0.path(), "0.0.0.0:80".parse().unwrap(), 300);
+    assert_eq!(holder.map(|holder| holder.to_string()).as_deref(), Some("systemd (pid 32000)"));
+}
+
 #[test]
 fn the_surest_conflict_is_named() {
     let processes: &[(u32, &str, &[u64])] = &[(1, "v6", &[5]), (2, "wild", &[6]), (3, "exact", &[7])];
