@@ -17,6 +17,10 @@ const SMALL_RECORDS_UNTIL: usize = 10 * SMALL_RECORD_BYTES;
 /// Bytes of a large record (RFC 8446, section 5.1).
 const LARGE_RECORD_BYTES: usize = 16 * 1024;
 
+/// Bytes that are copied at once. For more than 2,112 bytes, glibc before 2.40 uses `rep movsb`,
+/// which is several times slower on AMD's Zen 3 and 4 (glibc's bug 30994).
+const COPIED_AT_ONCE: usize = 2048;
+
 /// The connection cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
@@ -142,7 +146,8 @@ impl TlsSession {
             if is_small {
                 self.small_sent += head.len() + body.len();
             }
-            let pieces = [IoSlice::new(head), IoSlice::new(body)];
+            let pieces = head.chunks(COPIED_AT_ONCE).chain(body.chunks(COPIED_AT_ONCE));
+            let pieces: Vec<_> = pieces.map(IoSlice::new).collect();
             let taken = self.connection.writer().write_vectored(&pieces);
             debug_assert!(taken.is_ok_and(|count| count == head.len() + body.len()), "no bound on output");
             self.take_output(into);
@@ -162,7 +167,7 @@ impl TlsSession {
     /// Moves the waiting output to `into`.
     pub fn take_output(&mut self, into: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            self.connection.write_tls(into).expect("writing to memory does not fail");
+            self.connection.write_tls(&mut PieceWriter(into)).expect("writing to memory does not fail");
         }
     }
 
@@ -199,6 +204,23 @@ impl TlsSession {
                 .map(|certificate| pem(certificate)),
             is_resumed: self.handshake_kind() == HandshakeKind::Resumed,
         }
+    }
+}
+
+/// Appends bytes in pieces of [`COPIED_AT_ONCE`].
+struct PieceWriter<'a>(&'a mut Vec<u8>);
+
+impl io::Write for PieceWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.reserve(bytes.len());
+        for piece in bytes.chunks(COPIED_AT_ONCE) {
+            self.0.extend_from_slice(piece);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
