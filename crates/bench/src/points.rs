@@ -52,6 +52,16 @@ impl Points {
         Summary::of_ratios(self.rounds(program, variant, metric)?, self.rounds(program, base, metric)?)
     }
 
+    /// The summary of the ratios of a metric between two programs, taken round by round.
+    pub fn ratio_of_programs(
+        &self,
+        (program, base): (&str, &str),
+        variant: &str,
+        metric: &str,
+    ) -> Option<Summary> {
+        Summary::of_ratios(self.rounds(program, variant, metric)?, self.rounds(base, variant, metric)?)
+    }
+
     fn rounds(&self, program: &str, variant: &str, metric: &str) -> Option<&[f64]> {
         let is_it = |key: &PointKey| key.program == program && key.variant == variant && key.metric == metric;
         self.0.iter().find(|(key, _)| is_it(key)).map(|(_, values)| &values[..])

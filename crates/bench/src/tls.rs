@@ -113,18 +113,14 @@ impl<'a> TlsBench<'a> {
         if self.is_full() { cost::CONNECTIONS } else { cost::CONNECTIONS_SMOKE }
     }
 
-    /// Runs `sample` on each of `servers` in each round, in a rotating order.
-    fn rounds(
-        &self,
-        servers: &[TlsServer],
-        mut sample: impl FnMut(TlsServer) -> BenchResult<()>,
-    ) -> BenchResult<()> {
+    /// Runs `sample` on each of `runs` in each round, in a rotating order.
+    fn rounds<R: Copy>(&self, runs: &[R], mut sample: impl FnMut(R) -> BenchResult<()>) -> BenchResult<()> {
         for round in 0..self.options.rounds {
-            let mut order = servers.to_vec();
-            order.rotate_left(round % servers.len());
-            for server in order {
+            let mut order = runs.to_vec();
+            order.rotate_left(round % runs.len());
+            for run in order {
                 self.stop.check()?;
-                sample(server)?;
+                sample(run)?;
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use crate::network::Spread;
 use crate::peers::find_program;
 use crate::points::Points;
 use crate::report::BenchReport;
+use crate::stats::Summary;
 use crate::svg::number;
 use crate::table::CellTable;
 use crate::{BenchResult, machine};
@@ -22,14 +23,15 @@ for each file of 1 KB, with a full handshake and a key of that kind; *resumed* i
 a key on P-256. The last column has the share of handshakes that were resumed, because a server may answer a ticket \
 with a full handshake. *Cpu* is the cpu time of the server's processes per request, after a warm-up; for handshakes \
 this includes the connection and the request. Ratios are taken within a round and then summarized: *× nginx* divides the \
-row by nginx, *vermeil ×* divides Vermeil by the row. *Goal* is the ratio to nginx that Vermeil must not exceed. \
+row by nginx, *vermeil ×* divides Vermeil by the row. The *goal* of the first table is the ratio to nginx that Vermeil must not exceed. \
 Clients, and not servers, limit the rates of handshakes, because all servers meet the same load on one cpu. *Idle* \
 connections have made a full handshake and one request, and wait for the next; the number is the growth of the \
 server's memory without the kernel's sockets, and the goal is 12 KB. *Beside*: requests arrive at a steady rate over \
 kept connections and share two cpus with their load, with the server, and with other clients that make full \
 handshakes. In a *flood*, 64 clients begin handshakes with the recorded first message of openssl and reset the \
 connection at the answer, so the clients compute nothing and the server is the limit. *× alone* divides the p99 by \
-the p99 without handshakes. The kernel runs the measured clients at once (`SCHED_FIFO`), and the others with little \
+the p99 without handshakes in the same round. The *goal* in a row of nginx is the largest quotient to nginx, and in a \
+row of Vermeil the largest quotient to its p99 alone. The kernel runs the measured clients at once (`SCHED_FIFO`), and the others with little \
 weight (`SCHED_IDLE`), so the times are the server's. Times count from the planned start of a request.
 
 **What it does not show.** Clients with certificates, HTTP/2, and a network with losses.";
@@ -114,6 +116,7 @@ fn cost_table(points: &Points) -> CellTable {
         let [vermeil, nginx] = [TlsServer::Vermeil, TlsServer::Nginx].map(TlsServer::name);
         let ratio = points.ratio(work, (server, nginx), "cpu_us");
         let ours = points.ratio(work, (vermeil, server), "cpu_us").filter(|_| server != vermeil);
+        let ours = with_spread(ours);
         let goal = TlsWork::ALL.into_iter().find(|of| of.name() == work && server == nginx);
         table.push([
             work.into(),
@@ -121,8 +124,8 @@ fn cost_table(points: &Points) -> CellTable {
             points.median(work, server, "cpu_us"),
             points.spread(work, server, "cpu_us"),
             ratio.map(|ratio| number(ratio.median)).unwrap_or_default(),
-            ours.map(|ratio| number(ratio.median)).unwrap_or_default(),
-            ours.map(|ratio| format!("{} – {}", number(ratio.low), number(ratio.high))).unwrap_or_default(),
+            ours[0].clone(),
+            ours[1].clone(),
             goal.map(|work| format!("≤ {}", number(work.goal()))).unwrap_or_default(),
             points.median(work, server, "per_s"),
             points.median(work, server, "resumed"),
@@ -150,27 +153,52 @@ fn beside_table(points: &Points) -> CellTable {
         "p99 µs",
         "low – high",
         "vermeil ×",
+        "low – high",
         "× alone",
+        "low – high",
+        "goal",
         "p99.9 µs",
         "handshakes/s",
     ];
     let mut table = CellTable::new(2, &head);
+    let vermeil = TlsServer::Vermeil.name();
     for (work, server) in points.cells() {
-        let vermeil = TlsServer::Vermeil.name();
         let ours = points.ratio(work, (vermeil, server), "p99_us").filter(|_| server != vermeil);
-        let p99 = |work| points.summary(work, server, "p99_us").map(|summary| summary.median);
-        let of_alone = p99(work).zip(p99(Besides::Alone.name())).map(|(beside, alone)| beside / alone);
+        let alone = Besides::Alone.name();
+        let of_alone = points.ratio_of_programs((work, alone), server, "p99_us").filter(|_| work != alone);
+        let [ours, of_alone] = [ours, of_alone].map(with_spread);
         table.push([
             work.into(),
             server.into(),
             points.median(work, server, "p50_us"),
             points.median(work, server, "p99_us"),
             points.spread(work, server, "p99_us"),
-            ours.map(|ratio| number(ratio.median)).unwrap_or_default(),
-            of_alone.map(number).unwrap_or_default(),
+            ours[0].clone(),
+            ours[1].clone(),
+            of_alone[0].clone(),
+            of_alone[1].clone(),
+            goal_beside(work, server),
             points.median(work, server, "p99_9_us"),
             points.median(work, server, "handshakes_per_s"),
         ]);
     }
     table
+}
+
+/// The median, and the extremes; empty if there is no measurement.
+fn with_spread(ratio: Option<Summary>) -> [String; 2] {
+    let cells =
+        |ratio: Summary| [number(ratio.median), format!("{} – {}", number(ratio.low), number(ratio.high))];
+    ratio.map(cells).unwrap_or_default()
+}
+
+/// The goal of a row of requests beside handshakes: of the quotient to nginx, in nginx's row, or
+/// of the quotient to the requests alone, in Vermeil's.
+fn goal_beside(work: &str, server: &str) -> String {
+    let Some(besides) = Besides::ALL.into_iter().find(|besides| besides.name() == work) else {
+        return String::new();
+    };
+    let goal =
+        if server == TlsServer::Nginx.name() { besides.goal_of_nginx() } else { besides.goal_of_alone() };
+    goal.map(|goal| format!("≤ {}", number(goal))).unwrap_or_default()
 }
