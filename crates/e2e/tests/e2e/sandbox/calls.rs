@@ -66,8 +66,12 @@ fn list_has_the_calls_of_a_running_server_and_no_others() {
 type RunServer = fn(Io, &Path);
 
 /// The servers that run under `strace`.
-const RUNS: [(&str, RunServer); 3] =
-    [("programs", serve_programs), ("folder", serve_folder), ("instances", serve_instances)];
+const RUNS: [(&str, RunServer); 4] = [
+    ("programs", serve_programs),
+    ("folder", serve_folder),
+    ("overlay", serve_overlay),
+    ("instances", serve_instances),
+];
 
 /// The command before the server's: the tracer is no parent of the server, so signals go to the
 /// server.
@@ -182,6 +186,35 @@ fn serve_folder(io: Io, folder: &Path) {
     assert_eq!(server.get("/small").body, b"other");
     server.stops_clean();
     ended(folder, &[server.pid()]);
+}
+
+/// Mounts the folder `$1`, and the empty `$2` below it, as overlayfs over `$1` itself, and becomes
+/// the rest of the command.
+const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=$1:$2" "$1" && shift 2 && exec "$@""#;
+
+/// A folder on overlayfs, which cannot tell whether a read would wait. Regression: the list lacked
+/// the call by which the kernel begins to read before a thread does.
+fn serve_overlay(io: Io, folder: &Path) {
+    let site = TestSite::new();
+    site.write("small", b"small");
+    let empty = site.outside("empty");
+    fs::create_dir(&empty).unwrap();
+    let (root, empty) = (site.root(), empty.to_str().unwrap());
+    let root = root.to_str().unwrap();
+    let mounted = ["unshare", "--mount", "sh", "-c", OVERLAY, "sh", root, empty];
+    let may_mount = Command::new(mounted[0]).args(&mounted[1..]).arg("true").output();
+    if !may_mount.is_ok_and(|output| output.status.success()) {
+        return eprintln!("SKIPPED: overlayfs cannot be mounted here");
+    }
+    let server =
+        under(folder, |strace| TestServer::start_under(&[&mounted[..], strace].concat(), io, &site, &[]));
+    // The first look-up is left to a thread as a whole, because the name is not in memory.
+    for _ in 0..3 {
+        assert_eq!(server.get("/small").body, b"small");
+    }
+    server.stops_clean();
+    ended(folder, &[server.pid()]);
+    assert!(calls_in(folder).contains_key("fadvise64"), "no read was left to a thread");
 }
 
 fn serve_instances(io: Io, folder: &Path) {
