@@ -81,7 +81,7 @@ pub use socket::{
     ListenOptions, Newcomer, PeerState, SocketQueues, accept_queued, acknowledged_bytes, begin_no_more, bind,
     blocks, defer_accept, has_queued, held_bytes, incoming_cpu, incoming_queue, limit_queue, listen,
     newcomer, peer_addr, peer_after_end, prefer_cpu, probe_free, probe_once, queued_count, set_nodelay,
-    socket_queues, unread_by_peer,
+    socket_queues,
 };
 pub use stack_mark::StackMark;
 pub use thread_times::ThreadTimes;

@@ -168,17 +168,6 @@ pub fn socket_queues(fd: BorrowedFd<'_>) -> io::Result<SocketQueues> {
     Ok(SocketQueues { unread: info[UNREAD].into(), unacknowledged: info[UNACKNOWLEDGED].into() })
 }
 
-/// Bytes that hold sent content which the peer of a unix socket has not read (`SO_MEMINFO`). Other
-/// sockets do not tell.
-///
-/// # Errors
-/// The descriptor is not a socket.
-pub fn unread_by_peer(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    /// `SK_MEMINFO_WMEM_ALLOC` (`linux/sock_diag.h`).
-    const HELD: usize = 2;
-    Ok(mem_info::<{ HELD + 1 }>(fd)?[HELD].into())
-}
-
 /// The first words of the kernel's account of a socket's memory (`SO_MEMINFO`).
 #[allow(unsafe_code)]
 fn mem_info<const WORDS: usize>(fd: BorrowedFd<'_>) -> io::Result<[u32; WORDS]> {

@@ -86,7 +86,7 @@ impl PhpConnection {
     /// of PHP leaves the record that ends the content until the child waits for the next request.
     /// Before, the child may work on although its answer has ended (`fastcgi_finish_request`).
     pub(super) fn is_read(&self) -> bool {
-        let unread = || self.stream.with_fd(vermeil_io::unread_by_peer).ok()?.ok();
+        let unread = || self.stream.with_fd(vermeil_io::held_bytes).ok()?.ok();
         !self.is_unix || unread().is_none_or(|bytes| bytes == 0)
     }
 
