@@ -27,17 +27,17 @@ const LOOK_PAUSES: BackOffBounds =
 /// Waits until the client has closed, or a bound is reached. A client that still takes the answer
 /// has more time.
 pub async fn linger(connection: Connection) {
-    let (mut stream, place) = connection.into_parts();
+    let (mut stream, permit) = connection.into_parts();
     if stream.shutdown_write().is_err() {
         return;
     }
-    place.set_idle(IdleState::Closing);
+    permit.set_idle(IdleState::Closing);
     let mut limit = Sleep::unset();
     limit.set(LINGER);
     let (mut buffer, mut dropped, mut left) = (Vec::new(), 0, u64::MAX);
     while dropped < LINGER_BYTES_MAX {
         let receiving = poll_fn(|context| match stream.poll_recv_unread(context, &mut buffer) {
-            Poll::Pending if place.gives_way(context) => Poll::Ready(io::Result::Ok(0)),
+            Poll::Pending if permit.gives_way(context) => Poll::Ready(io::Result::Ok(0)),
             polled => polled,
         });
         match limit.limit(receiving).await {
@@ -52,8 +52,8 @@ pub async fn linger(connection: Connection) {
 /// Resets the connection once the client has acknowledged the sent bytes, because a reset discards
 /// bytes that wait. The reset tells the client that its answer is incomplete.
 pub async fn reset(connection: Connection) {
-    let (stream, place) = connection.into_parts();
-    place.set_idle(IdleState::Closing);
+    let (stream, permit) = connection.into_parts();
+    permit.set_idle(IdleState::Closing);
     let (mut limit, mut pauses) = (Sleep::unset(), BackOff::new(&LOOK_PAUSES));
     let (mut left, mut since_ms) = (u64::MAX, now_ms());
     while now_ms() - since_ms < LINGER.as_millis() as u64 {
@@ -66,7 +66,7 @@ pub async fn reset(connection: Connection) {
             _ => break,
         }
         limit.set(pauses.advance());
-        let giving_way = poll_fn(|context| match place.gives_way(context) {
+        let giving_way = poll_fn(|context| match permit.gives_way(context) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         });

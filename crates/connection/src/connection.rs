@@ -51,8 +51,8 @@ const LEFT_BYTES: u64 = 14_600;
 pub struct Connection {
     /// The bytes of the client.
     pub stream: ClientStream,
-    /// The place among the connections of the core.
-    pub place: ConnectionPermit,
+    /// The permit to be one of the connections of the core.
+    pub permit: ConnectionPermit,
     /// Whether the connection is served.
     pub admission: Admission,
     /// What is known of the client.
@@ -182,7 +182,7 @@ impl WaitingFor {
 /// How a wait for bytes ended.
 enum ReceiveEnd {
     Is(io::Result<usize>),
-    /// Another connection wants the place.
+    /// Another connection wants the permit.
     GivesWay,
 }
 
@@ -231,11 +231,11 @@ impl ClientFacts {
 impl Connection {
     /// The parts that remain when the connection answers nothing more.
     pub(crate) fn into_parts(self) -> (ClientStream, ConnectionPermit) {
-        (self.stream, self.place)
+        (self.stream, self.permit)
     }
 
     /// A connection that has had `requests` requests.
-    pub fn new(stream: ClientStream, place: ConnectionPermit, admission: Admission, requests: u32) -> Self {
+    pub fn new(stream: ClientStream, permit: ConnectionPermit, admission: Admission, requests: u32) -> Self {
         let logs = core_context::with(|local| local.records.log.is_on());
         let logged = logs
             .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
@@ -246,7 +246,7 @@ impl Connection {
             });
         Self {
             stream,
-            place,
+            permit,
             admission,
             client: ClientFacts { logged, origin: None, link: None },
             conversation: Conversation::after(requests),
@@ -288,8 +288,8 @@ impl Connection {
         if !mem::take(&mut self.handed.is_held) {
             return Ok(());
         }
-        let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
-        let buffer = with_write_timeout(stream.tcp(), place, limit, waiting_for, stream.sent()).await?;
+        let Self { stream, permit, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
+        let buffer = with_write_timeout(stream.tcp(), permit, limit, waiting_for, stream.sent()).await?;
         if self.output.capacity() == 0 {
             self.output = buffer;
         }
@@ -309,10 +309,10 @@ impl Connection {
         offset: &mut u64,
         count: usize,
     ) -> Result<usize, Lost> {
-        let Self { stream, place, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
+        let Self { stream, permit, wait: ClientWait { limit, waiting_for, .. }, .. } = self;
         let tcp = stream.tcp();
         let sending = tcp.sendfile(file, offset, count);
-        let count = with_write_timeout(tcp, place, limit, waiting_for, sending).await?;
+        let count = with_write_timeout(tcp, permit, limit, waiting_for, sending).await?;
         self.handed.bytes += count as u64;
         Ok(count)
     }
@@ -343,18 +343,18 @@ impl Connection {
         // Further pieces of a head do not restart the time.
         let since_ms = since_ms.unwrap_or_else(now_ms);
         self.wait.quiet_since_ms = Some(since_ms);
-        self.place.set_idle_since(idle, since_ms);
+        self.permit.set_idle_since(idle, since_ms);
         let received = loop {
-            let (stream, place, input) = (&mut self.stream, &mut self.place, &mut self.input.bytes);
+            let (stream, permit, input) = (&mut self.stream, &mut self.permit, &mut self.input.bytes);
             let receiving = poll_fn(|context| {
-                place.follow(idle, since_ms);
+                permit.follow(idle, since_ms);
                 match stream.poll_recv(context, input) {
                     // The bytes that woke the connection may be on their way to this core.
                     Poll::Pending if !stream.tcp().is_here() => Poll::Pending,
-                    Poll::Pending if between_requests && place.is_ending(context) => {
+                    Poll::Pending if between_requests && permit.is_ending(context) => {
                         Poll::Ready(ReceiveEnd::Is(Ok(0)))
                     }
-                    Poll::Pending if place.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
+                    Poll::Pending if permit.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
                     polled => polled.map(ReceiveEnd::Is),
                 }
             });
@@ -366,7 +366,7 @@ impl Connection {
                 (Err(_), _) => break Err(Farewell::Ours),
             }
         };
-        self.place.set_idle(IdleState::No);
+        self.permit.set_idle(IdleState::No);
         match received {
             Ok(Ok(1..)) => Ok(ReceiveOutcome::Bytes),
             Ok(ended) => {
@@ -377,7 +377,7 @@ impl Connection {
                 Ok(ReceiveOutcome::Over(Farewell::Expected))
             }
             Err(farewell) if waiting_for == WaitingFor::RestOfHead => {
-                // Nothing remains unread of a head that gives way, and its place is wanted at once.
+                // Nothing remains unread of a head that gives way, and its permit is wanted at once.
                 Ok(ReceiveOutcome::LateHead(farewell))
             }
             Err(_) => {
@@ -454,14 +454,14 @@ impl Connection {
             self.wait.waiting_for = WaitingFor::Nothing;
             self.wait.limit.set(patience);
             let since_ms = *self.wait.quiet_since_ms.get_or_insert_with(now_ms);
-            self.place.set_idle_since(IdleState::Body, since_ms);
-            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input.bytes);
+            self.permit.set_idle_since(IdleState::Body, since_ms);
+            let (stream, permit, input) = (&mut self.stream, &self.permit, &mut self.input.bytes);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if place.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
+                Poll::Pending if permit.gives_way(context) => Poll::Ready(ReceiveEnd::GivesWay),
                 polled => polled.map(ReceiveEnd::Is),
             });
             let received = self.wait.limit.limit(receiving).await;
-            self.place.set_idle(IdleState::No);
+            self.permit.set_idle(IdleState::No);
             let count = match received {
                 Ok(ReceiveEnd::Is(Ok(0))) => return Err(Lost::Peer),
                 Ok(ReceiveEnd::Is(received)) => received?,

@@ -133,15 +133,15 @@ pub(crate) fn start(
     };
     let stream = TcpStream::new(socket)?;
     count(core.0 as usize, &stream, how);
-    let place = ConnectionPermit::take(visit);
+    let permit = ConnectionPermit::take(visit);
     match tls {
         None => {
             let stream = ClientStream::plain(stream);
             let start = ConnectionStart::default();
-            drop(handle.spawn_staying(core, request_loop::serve(stream, place, admission, start)));
+            drop(handle.spawn_staying(core, request_loop::serve(stream, permit, admission, start)));
         }
         Some(tls) => {
-            let serve = handshake::serve(stream, place, tls, addr);
+            let serve = handshake::serve(stream, permit, tls, addr);
             drop(handle.spawn_staying_in_background(core, serve));
         }
     }

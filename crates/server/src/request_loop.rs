@@ -63,16 +63,16 @@ pub(crate) struct ConnectionStart {
 /// holds no copy of the arguments, because an idle connection has to be small.
 pub(crate) fn serve(
     stream: ClientStream,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     admission: Admission,
     start: ConnectionStart,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let mut connection = Connection::new(stream, place, admission, start.requests);
+    let mut connection = Connection::new(stream, permit, admission, start.requests);
     connection.input = start.input.into();
     connection.set_origin(start.origin);
     async move {
         let ended = run(&mut connection).await;
-        connection.place.end();
+        connection.permit.end();
         match ended {
             Ok(Farewell::Expected) => connection.stream.say_end(),
             Err(Lost::Peer | Lost::Late) => {}

@@ -205,12 +205,12 @@ impl Connection {
     /// 503.
     fn count_client(&mut self, peer: Option<Client>) {
         let Some(Client::Ip(addr)) = peer else { return };
-        let place = &mut self.place;
+        let permit = &mut self.permit;
         let is_full = core_context::with(|local| {
             let Some(max) = local.server.clients.bound.connections_max else { return false };
             let visit = local.server.visit(addr, max);
             let is_full = visit.is_none();
-            place.count_for(visit);
+            permit.count_for(visit);
             is_full
         });
         if is_full {
@@ -220,20 +220,20 @@ impl Connection {
 
     async fn announcement(&mut self) -> Result<Announcement, Lost> {
         self.wait.limit.set(core_context::with(|local| local.server.timeouts.header));
-        self.place.set_idle(IdleState::BeforeFirst);
+        self.permit.set_idle(IdleState::BeforeFirst);
         loop {
             match proxy_protocol::parse(self.input.unread()) {
                 ProxyHeaderPart::Complete(header, length) => {
                     self.input.bytes.drain(..length);
-                    self.place.set_idle(IdleState::No);
+                    self.permit.set_idle(IdleState::No);
                     return Ok(Announcement::Valid(header));
                 }
                 ProxyHeaderPart::Wrong => return Ok(Announcement::Wrong),
                 ProxyHeaderPart::Incomplete => {}
             }
-            let (stream, place, input) = (&mut self.stream, &self.place, &mut self.input.bytes);
+            let (stream, permit, input) = (&mut self.stream, &self.permit, &mut self.input.bytes);
             let receiving = poll_fn(|context| match stream.poll_recv(context, input) {
-                Poll::Pending if place.is_ending(context) || place.gives_way(context) => Poll::Ready(Ok(0)),
+                Poll::Pending if permit.is_ending(context) || permit.gives_way(context) => Poll::Ready(Ok(0)),
                 polled => polled,
             });
             match self.wait.limit.limit(receiving).await {

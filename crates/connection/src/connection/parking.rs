@@ -62,10 +62,10 @@ impl Connection {
         let waker: Waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         let socket = match shelf.put(socket, waker) {
             Ok(rest) => {
-                let place = &mut self.place;
+                let permit = &mut self.permit;
                 let waits = poll_fn(|context| {
-                    place.follow(IdleState::Between, since_ms);
-                    match rest.has_input() || place.is_ending(context) {
+                    permit.follow(IdleState::Between, since_ms);
+                    match rest.has_input() || permit.is_ending(context) {
                         true => Poll::Ready(()),
                         false => Poll::Pending,
                     }

@@ -14,7 +14,7 @@ use vermeil_state::core_context::ConnectionPermit;
 /// A connection at the begin of its handshake.
 pub(super) struct BegunConnection {
     pub(super) stream: TcpStream,
-    pub(super) place: ConnectionPermit,
+    pub(super) permit: ConnectionPermit,
     /// Bytes that came with the header.
     pub(super) received: Vec<u8>,
     /// The client, if a proxy has announced it.
@@ -24,13 +24,13 @@ pub(super) struct BegunConnection {
 /// Receives the header, if the listener asks for it. `None` if the connection is over: the header
 /// is missing or wrong, or the announced client has its share of connections already. A client
 /// that speaks TLS reads no answer before a handshake.
-pub(super) async fn receive(stream: TcpStream, place: ConnectionPermit) -> Option<BegunConnection> {
-    let mut connection = Connection::new(ClientStream::plain(stream), place, Admission::Serve, 0);
+pub(super) async fn receive(stream: TcpStream, permit: ConnectionPermit) -> Option<BegunConnection> {
+    let mut connection = Connection::new(ClientStream::plain(stream), permit, Admission::Serve, 0);
     let goes_on = !connection.is_announced() || connection.read_announcement().await.unwrap_or(false);
     if !goes_on || connection.admission != Admission::Serve {
-        connection.place.end();
+        connection.permit.end();
         return None;
     }
-    let Connection { stream, place, input, client, .. } = connection;
-    Some(BegunConnection { stream: stream.into_tcp(), place, received: input.into(), origin: client.origin })
+    let Connection { stream, permit, input, client, .. } = connection;
+    Some(BegunConnection { stream: stream.into_tcp(), permit, received: input.into(), origin: client.origin })
 }

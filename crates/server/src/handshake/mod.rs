@@ -11,7 +11,7 @@
 //! the proxy passes the bytes of TLS on as they are.
 //!
 //! The whole handshake has the time of a request's head. A client that must send next gives its
-//! place up like any other connection at its start. Leaves out records (`client_stream.rs`).
+//! permit up like any other connection at its start. Leaves out records (`client_stream.rs`).
 
 mod announced;
 mod plain_http;
@@ -39,35 +39,35 @@ use vermeil_tls::{
 const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
 /// Serves a connection that begins with a handshake.
-pub(crate) async fn serve(stream: TcpStream, place: ConnectionPermit, tls: Arc<ServerTls>, at: ListenAddr) {
+pub(crate) async fn serve(stream: TcpStream, permit: ConnectionPermit, tls: Arc<ServerTls>, at: ListenAddr) {
     // In memory of its own, which is given back before the handshake.
-    let Some(begun) = Box::pin(announced::receive(stream, place)).await else {
+    let Some(begun) = Box::pin(announced::receive(stream, permit)).await else {
         return tls.count(HandshakeEnded::Failed);
     };
-    let BegunConnection { stream, mut place, received, origin } = begun;
+    let BegunConnection { stream, mut permit, received, origin } = begun;
     // In memory of its own, which is given back before the first request.
     // Until here the task is in the background, because a flood of handshakes must not delay the
     // clients that are served.
-    match background(Box::pin(Handshake::new(&stream, &place, &tls, at).run(received))).await {
+    match background(Box::pin(Handshake::new(&stream, &permit, &tls, at).run(received))).await {
         Ok(ShakenHands { session, trust, early }) => {
             drop(tls);
             let stream = ClientStream::secure(stream, session, trust);
             let origin = origin.map(|origin| origin.through_tls(trust));
             let start = ConnectionStart { input: early, origin, ..ConnectionStart::default() };
-            request_loop::serve(stream, place, Admission::Serve, start).await;
+            request_loop::serve(stream, permit, Admission::Serve, start).await;
         }
         Err(HandshakeEnd::Over) => {
             tls.count(HandshakeEnded::Failed);
-            place.end();
+            permit.end();
         }
         Err(HandshakeEnd::Full) => {
             tls.count(HandshakeEnded::Refused);
-            place.end();
+            permit.end();
         }
         Err(HandshakeEnd::PlainHttp(received)) => {
             tls.count(HandshakeEnded::Plain);
             drop(tls);
-            Box::pin(plain_http::refuse(stream, place, received, origin)).await;
+            Box::pin(plain_http::refuse(stream, permit, received, origin)).await;
         }
     }
 }
@@ -99,17 +99,17 @@ impl From<io::Error> for HandshakeEnd {
 
 struct Handshake<'h> {
     stream: &'h TcpStream,
-    place: &'h ConnectionPermit,
+    permit: &'h ConnectionPermit,
     tls: &'h ServerTls,
     at: ListenAddr,
     limit: Sleep,
 }
 
 impl<'h> Handshake<'h> {
-    fn new(stream: &'h TcpStream, place: &'h ConnectionPermit, tls: &'h ServerTls, at: ListenAddr) -> Self {
+    fn new(stream: &'h TcpStream, permit: &'h ConnectionPermit, tls: &'h ServerTls, at: ListenAddr) -> Self {
         let mut limit = Sleep::unset();
         limit.set(core_context::with(|local| local.server.timeouts.header));
-        Self { stream, place, tls, at, limit }
+        Self { stream, permit, tls, at, limit }
     }
 
     /// Takes the handshake, which begins with `received`, to its end.
@@ -190,8 +190,8 @@ impl<'h> Handshake<'h> {
     /// Receives bytes, and hands them to `take`. Returns their number; 0 at the end of the
     /// connection.
     async fn receive(&mut self, idle: IdleState, mut take: impl FnMut(&[u8])) -> Result<usize, HandshakeEnd> {
-        let Self { stream, place, limit, .. } = self;
-        place.set_idle_since(idle, now_ms());
+        let Self { stream, permit, limit, .. } = self;
+        permit.set_idle_since(idle, now_ms());
         let receiving = poll_fn(|context| {
             let received = take_cipher(|cipher| {
                 let received = stream.poll_recv(context, cipher);
@@ -201,12 +201,12 @@ impl<'h> Handshake<'h> {
                 received
             });
             match received {
-                Poll::Pending if place.gives_way(context) || place.is_ending(context) => Poll::Ready(Ok(0)),
+                Poll::Pending if permit.gives_way(context) || permit.is_ending(context) => Poll::Ready(Ok(0)),
                 other => other,
             }
         });
         let received = limit.limit(receiving).await;
-        place.set_idle(IdleState::No);
+        permit.set_idle(IdleState::No);
         Ok(received.map_err(|_late| HandshakeEnd::Over)??)
     }
 

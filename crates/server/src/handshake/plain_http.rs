@@ -22,12 +22,12 @@ const DETAIL: &str = "This port speaks HTTPS. Write https:// in place of http://
 /// Answers a client that does not speak TLS and closes the connection.
 pub(super) async fn refuse(
     stream: TcpStream,
-    mut place: ConnectionPermit,
+    mut permit: ConnectionPermit,
     received: Vec<u8>,
     origin: Option<Box<ClientOrigin>>,
 ) {
-    place.end();
-    let mut connection = Connection::new(ClientStream::plain(stream), place, Admission::Serve, 0);
+    permit.end();
+    let mut connection = Connection::new(ClientStream::plain(stream), permit, Admission::Serve, 0);
     connection.set_origin(origin);
     let Connection { output, client, .. } = &mut connection;
     core_context::with(|local| {
