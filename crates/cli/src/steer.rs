@@ -90,20 +90,26 @@ pub(crate) struct SteerArgs {
     #[arg(value_enum, value_name = "WHAT", default_value = "plan")]
     action: SteerAction,
 
-    /// The cpus of the server's cores, as for `vermeil serve --cores`: all, a number, or a list
-    #[arg(long, value_name = "LIST|N|all", default_value = "all", value_parser = parse_cores)]
-    cores: CoreSelection,
+    /// With plan, apply, xdp and compare: the cpus of the server's cores, as for `vermeil serve
+    /// --cores`: all, a number, or a list
+    ///
+    /// Default: all.
+    #[arg(long, value_name = "LIST|N|all", value_parser = parse_cores)]
+    cores: Option<CoreSelection>,
 
-    /// A card to steer; may be repeated, but not with xdp and compare
+    /// With plan, apply, xdp and compare: a card to steer; may be repeated, but not with xdp and
+    /// compare
     ///
     /// Default: every card with a device that is up. Cards made by software (veth) are steered only
     /// when named.
     #[arg(long, value_name = "NAME")]
     nic: Vec<String>,
 
-    /// Whether the number of a card's queues may change
-    #[arg(long, value_enum, value_name = "CHOICE", default_value = "fit")]
-    queues: QueueChoice,
+    /// With plan, apply and compare: whether the number of a card's queues may change
+    ///
+    /// Default: fit.
+    #[arg(long, value_enum, value_name = "CHOICE")]
+    queues: Option<QueueChoice>,
 
     /// With apply: undo all changes unless `vermeil steer confirm` follows within this time, in
     /// seconds or with a unit: ms, s, m, h
@@ -280,11 +286,19 @@ impl SteerArgs {
             true => Err(SteerFailure::Misplaced { option, action: names(of) }),
             false => Ok(()),
         };
+        let planning = [SteerAction::Plan, SteerAction::Apply, SteerAction::Compare, SteerAction::Xdp];
+        only(!self.nic.is_empty(), "--nic", &planning)?;
+        only(self.cores.is_some(), "--cores", &planning)?;
+        only(self.queues.is_some(), "--queues", &planning[..3])?;
         only(self.confirm.is_some(), "--confirm", &[SteerAction::Apply])?;
         only(self.port.is_some(), "--port", &[SteerAction::Verify])?;
         only(self.time.is_some(), "--time", &[SteerAction::Verify, SteerAction::Compare])?;
         only(self.xdp.is_some(), "--xdp", &[SteerAction::Xdp, SteerAction::Compare])?;
         only(self.root.is_some(), "--root", &[SteerAction::Plan])
+    }
+
+    fn cores(&self) -> &CoreSelection {
+        self.cores.as_ref().unwrap_or(&CoreSelection::All)
     }
 
     fn time(&self) -> Duration {
@@ -299,9 +313,9 @@ impl SteerArgs {
         let (machine, allowed) = self.machine()?;
         let network = read(self.root(), kernel)?;
         let request = PlanRequest {
-            cores: self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?,
+            cores: self.cores().resolve(&machine, &allowed).map_err(UsageError::from)?,
             nics: self.nic.clone(),
-            queues: match self.queues {
+            queues: match self.queues.unwrap_or(QueueChoice::Fit) {
                 QueueChoice::Fit => Queues::Fit,
                 QueueChoice::Keep => Queues::Keep,
             },
@@ -385,7 +399,12 @@ impl SteerArgs {
 /// The names of the actions on the command line.
 fn names(actions: &[SteerAction]) -> String {
     let name = |action: &SteerAction| action.to_possible_value().map(|value| value.get_name().to_owned());
-    actions.iter().filter_map(name).collect::<Vec<_>>().join(" and ")
+    let names = actions.iter().filter_map(name).collect::<Vec<_>>();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// A failure of a plan between changes becomes an error of the steer crate.

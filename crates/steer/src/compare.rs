@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use vermeil_io::output;
 use vermeil_topology::CpuSet;
 
+use crate::state::read_own;
 use crate::verify::share;
 use crate::{
     CardNetwork, Classifier, Meter, Nic, PlaceChoice, ProgramPosition, StateStore, SteerClass, SteerError,
@@ -129,30 +130,28 @@ impl Comparison {
     }
 }
 
-/// Lets each way spread the packets of `nic` over `cpus` in turn, and measures while `window` runs.
-/// `steering` sets RPS as in `plan`, so that every change is undone in any case, if necessary by
-/// `guard`. The verdict is stored.
+/// Lets each way spread the packets of `nic` over `cpus` in turn, and measures while `window` runs,
+/// which takes about `length`. `steering` sets RPS as in `plan`, so that every change is undone in
+/// any case, if necessary by `guard`. The verdict is stored.
 ///
 /// # Errors
-/// As [`Steering::apply`] and [`Classifier::attach`]; [`SteerError::Checksums`] if packets are lost
-/// under XDP.
+/// As [`Steering::apply`] and [`Classifier::attach`]; [`SteerError::NothingApplied`] if the settings
+/// of a window were undone before its end; [`SteerError::Checksums`] if packets are lost under XDP.
 pub fn compare(
     root: &Path,
     (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),
     steering: &Steering<'_>,
     plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
     guard: &mut dyn FnMut() -> io::Result<()>,
-    window: &mut dyn FnMut() -> Duration,
+    (length, window): (Duration, &mut dyn FnMut() -> Duration),
 ) -> Result<Comparison, SteerError> {
     let mut rows = Vec::new();
     let mut place = ProgramPosition::Generic;
     for _ in 0..ROUNDS {
-        steering.apply(plan, Some(GRACE), guard)?;
+        let applied = steering.apply(plan, Some(length + GRACE), guard)?;
         let row = measure(root, nic, SpreadWay::Rps, window);
-        match steering.undo() {
-            // The plan had nothing to change.
-            Ok(_) | Err(SteerError::NothingApplied) => {}
-            Err(error) => return Err(error),
+        if !applied.changes.is_empty() {
+            steering.undo()?;
         }
         rows.push(row);
         let classifier = Classifier::attach(nic, cpus, choice)?;
@@ -257,10 +256,10 @@ impl StateStore {
     /// The verdict of a comparison on this card since the boot.
     fn compared(&self, nic: &str) -> Result<Option<Compared>, SteerError> {
         let path = self.compared_path(nic);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let text = match read_own(&path) {
             Err(source) => return Err(SteerError::State { doing: "read", path, source }),
-            Ok(text) => text,
+            Ok(None) => return Ok(None),
+            Ok(Some(text)) => text,
         };
         let known: Option<Compared> = serde_json::from_str(&text).ok();
         Ok(known.filter(|compared| compared.boot == self.boot()))

@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read as _, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use vermeil_io::output::{self, NameInFolder, Output};
@@ -22,7 +23,10 @@ use vermeil_io::output::{self, NameInFolder, Output};
 use crate::{InterruptOwner, Setting, SteerError};
 
 /// The default folder of the file; a boot deletes the folder, as a boot resets settings.
-pub const STATE_FOLDER: &str = "/run/vermeil";
+///
+/// A folder of its own: `/run/vermeil` may belong to the user of a service, whose programs could
+/// otherwise write what the superuser restores, and systemd removes it with the service.
+pub const STATE_FOLDER: &str = "/run/vermeil-steer";
 
 /// The form of the file; another form is refused.
 const VERSION: u32 = 1;
@@ -120,7 +124,8 @@ impl StateStore {
         let path = self.file.with_extension("lock");
         let open = || -> io::Result<File> {
             output::make_folders(&self.folder)?;
-            let file = Output::append().mode(0o644).open(&path)?;
+            // Readable for no other user, because a lock of that user would keep everybody waiting.
+            let file = Output::append().mode(0o600).open(&path)?;
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
         };
@@ -132,14 +137,19 @@ impl StateStore {
     /// # Errors
     /// [`SteerError::State`] if the file cannot be read or parsed.
     pub fn load(&self) -> Result<Option<SteerState>, SteerError> {
-        let text = match fs::read_to_string(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(|source| self.trouble("read", source))?,
-        };
+        let text = read_own(&self.file).map_err(|source| self.trouble("read", source))?;
+        let Some(text) = text else { return Ok(None) };
         let invalid = |why: String| self.trouble("read", io::Error::new(io::ErrorKind::InvalidData, why));
         let state: SteerState = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if state.version != VERSION {
             return Err(invalid(format!("it has form {}, this program knows {VERSION}", state.version)));
+        }
+        // A name becomes part of a path.
+        let is_name = |nic: &&str| !nic.contains('/') && !["", ".", ".."].contains(nic);
+        if let Some(nic) =
+            state.saved.iter().filter_map(|saved| saved.setting.nic()).find(|nic| !is_name(nic))
+        {
+            return Err(invalid(format!("{nic:?} is no name of a card")));
         }
         Ok((state.boot == self.boot).then_some(state))
     }
@@ -186,10 +196,42 @@ impl StateStore {
     }
 }
 
+/// Reads a file that only this user and the superuser can have made; `None` if there is no file.
+/// What the file says is written to the kernel's files.
+pub(crate) fn read_own(path: &Path) -> io::Result<Option<String>> {
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let opened = File::options().read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
+    let mut file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let refuse = |what: &str, owner: u32| {
+        let why = format!(
+            "{what} belongs to user {owner}, or other users may write it, so its content is not trusted"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidData, why))
+    };
+    let is_own = |state: &fs::Metadata| [0, geteuid().as_raw()].contains(&state.uid());
+    let state = file.metadata()?;
+    if !is_own(&state) || state.mode() & OTHERS_WRITE != 0 {
+        return refuse("the file", state.uid());
+    }
+    let folder = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+    // In a sticky folder nobody else replaces the file.
+    if !is_own(&folder) || folder.mode() & OTHERS_WRITE != 0 && folder.mode() & STICKY == 0 {
+        return refuse("its folder", folder.uid());
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::Tree;
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     #[test]
     fn a_state_survives_and_one_of_an_earlier_boot_does_not() {
@@ -209,6 +251,50 @@ mod tests {
         store.remove().unwrap();
         store.remove().unwrap();
         assert_eq!(store.load().unwrap(), None);
+    }
+
+    /// Regression: the folder could belong to the user of the service, who then chose which files the
+    /// superuser writes.
+    #[test]
+    fn state_that_another_user_could_have_written_is_refused() {
+        let (tree, folder) = (Tree::of("veth"), tempfile::tempdir().unwrap());
+        let store = StateStore::new(folder.path(), tree.path());
+        let _lock = store.lock().unwrap();
+        let file = folder.path().join("steer.json");
+        let refused = |why: &str| {
+            let error = store.load().unwrap_err().to_string();
+            assert!(error.contains(why) && error.ends_with("choose another folder with --state"), "{error}");
+        };
+        let save = |nic: &str| {
+            let setting = Setting::Rps { nic: nic.into(), queue: 0 };
+            let saved = Saved { setting, before: Some("0".into()), planned: None, owner: None };
+            store.save(&store.begin(None, vec![saved], BTreeMap::new())).unwrap();
+        };
+        save("eth0");
+        assert!(store.load().unwrap().is_some());
+        let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        allow(&file, 0o664);
+        refused("the file");
+        allow(&file, 0o644);
+        allow(folder.path(), 0o777);
+        refused("its folder");
+        allow(folder.path(), 0o1777);
+        assert!(store.load().unwrap().is_some(), "nobody else replaces a file in a sticky folder");
+        allow(folder.path(), 0o700);
+        save("../../../run/x");
+        refused("no name of a card");
+        save("eth0");
+        fs::rename(&file, folder.path().join("elsewhere")).unwrap();
+        symlink("elsewhere", &file).unwrap();
+        assert!(store.load().is_err(), "a link");
+        fs::rename(folder.path().join("elsewhere"), &file).unwrap();
+        if geteuid().is_root() {
+            chown(&file, Some(65_534), None).unwrap();
+            refused("the file belongs to user 65534");
+            chown(&file, Some(0), None).unwrap();
+            chown(folder.path(), Some(65_534), None).unwrap();
+            refused("its folder belongs to user 65534");
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl SteerArgs {
         let mut plan = || self.plan(kernel).map_err(super::into_steer);
         let mut guard = || self.start_guard();
         let asked = (&nic, &cpus, self.xdp.unwrap_or_default().choice());
-        let comparison = compare(self.root(), asked, steering, &mut plan, &mut guard, &mut window)?;
+        let comparison = compare(self.root(), asked, steering, &mut plan, &mut guard, (length, &mut window))?;
         Ok(self.text(&comparison, render::compared))
     }
 
@@ -110,7 +110,7 @@ impl SteerArgs {
             return Err(SteerError::Spread { nic: nic.name }.into());
         }
         let (machine, allowed) = self.machine()?;
-        let cores = self.cores.resolve(&machine, &allowed).map_err(UsageError::from)?;
+        let cores = self.cores().resolve(&machine, &allowed).map_err(UsageError::from)?;
         Ok((nic, cores.into_iter().collect()))
     }
 }

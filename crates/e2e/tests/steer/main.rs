@@ -96,6 +96,10 @@ fn options_of_other_actions_are_refused() {
         text(&output.stderr)
     };
     assert!(refused(&["--confirm", "1s"]).contains("--confirm goes with `vermeil steer apply` only"));
+    let of_plans = " goes with `vermeil steer plan, apply, compare and xdp` only";
+    assert!(refused(&["undo", "--nic", "steer0"]).contains(&format!("--nic{of_plans}")));
+    assert!(refused(&["verify", "--cores", "1"]).contains(&format!("--cores{of_plans}")));
+    assert!(refused(&["confirm", "--queues", "keep"]).contains("--queues goes with"));
     assert!(refused(&["undo", "--port", "80"]).contains("--port goes with `vermeil steer verify` only"));
     assert!(refused(&["--time", "3s"]).contains("--time goes with `vermeil steer verify and compare` only"));
     assert!(refused(&["--xdp", "native"]).contains("--xdp goes with `vermeil steer xdp and compare` only"));
