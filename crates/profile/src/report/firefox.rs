@@ -1,4 +1,5 @@
-//! The profile in the form that profiler.firefox.com and samply open.
+//! The profile in the form that profiler.firefox.com and samply open. Counts are samples, of waits
+//! microseconds.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,6 +19,13 @@ pub fn firefox(profile: &StackProfile) -> String {
         // Samples of a fixed number of events have no period in time.
         0 => profile.duration_ns / profile.samples.len().max(1) as u64,
         hz => 1_000_000_000 / u64::from(hz),
+    };
+    // A sample at a fixed rate stands for a period of cpu time. Other weights are no cpu time: of
+    // events they are numbers, and a thread that waits uses none.
+    let cpu_ns = if profile.origin.hz == 0 || profile.waiting.instead { 0 } else { period_ns };
+    let count = |weight_ns: u64| match profile.waiting.instead {
+        true => i32::try_from(weight_ns / 1_000).unwrap_or(i32::MAX),
+        false => 1,
     };
     let product = profile.origin.command.join(" ");
     let mut processed = Processed::new(&product, started, SamplingInterval::from_nanos(period_ns));
@@ -55,7 +63,7 @@ pub fn firefox(profile: &StackProfile) -> String {
             processed.intern_stack_frames(thread, frames.into_iter())
         });
         let time = Timestamp::from_nanos_since_reference(sample.time);
-        processed.add_sample(thread, time, stack, CpuDelta::from_nanos(sample.weight), 1);
+        processed.add_sample(thread, time, stack, CpuDelta::from_nanos(cpu_ns), count(sample.weight));
     }
     serde_json::to_string(&processed).expect("a profile has no map with keys other than text")
 }
@@ -74,5 +82,17 @@ mod tests {
         assert_eq!(thread["name"], "web");
         assert_eq!(thread["samples"]["length"], 4);
         assert!(json.to_string().contains("k_send"));
+    }
+
+    /// Regression: each wait counted once, however long, and as time on a cpu.
+    #[test]
+    fn waits_count_by_their_time() {
+        let mut profile = profile(&[("main;futex", 1), ("main;poll", 2)]);
+        profile.waiting.instead = true;
+        profile.samples.iter_mut().zip([10_000_000, 20_000, 30_000]).for_each(|(wait, ns)| wait.weight = ns);
+        let json: serde_json::Value = serde_json::from_str(&firefox(&profile)).unwrap();
+        let samples = &json["threads"][0]["samples"];
+        assert_eq!(samples["weight"], serde_json::json!([10_000, 20, 30]));
+        assert_eq!(samples["threadCPUDelta"], serde_json::json!([0, 0, 0]));
     }
 }
