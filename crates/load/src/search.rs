@@ -6,6 +6,8 @@
 //! binomial bound of the confirming runs (Clopper and Pearson, Biometrika 1934). Pure: a trial is a
 //! function. Tested here on knees with planted noise.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::old_records::unless_zero;
@@ -89,8 +91,8 @@ struct Search<'a, E> {
 /// should be derived. A trial returns `None` if the user has ended the search.
 ///
 /// # Errors
-/// The error of a trial that cannot begin.
-pub fn search<E>(
+/// The error of the first trial, if that cannot begin. A later one ends the search early.
+pub fn search<E: fmt::Display>(
     options: SearchOptions,
     trial: &mut dyn FnMut(usize, u64) -> Result<Option<TrialResult>, E>,
 ) -> Result<SearchResult, E> {
@@ -117,7 +119,7 @@ fn is_wide(low: usize, high: usize, precision: f64) -> bool {
     high - low > 1 && (high - low) as f64 > precision * low as f64
 }
 
-impl<E> Search<'_, E> {
+impl<E: fmt::Display> Search<'_, E> {
     /// A number of users that holds, and a larger number that does not, by doubling or halving. The
     /// second is beyond `users_max` if all hold.
     fn bracket(&mut self) -> Result<(usize, usize), E> {
@@ -157,9 +159,18 @@ impl<E> Search<'_, E> {
         let mut doubts: Vec<String> = Vec::new();
         for _ in 0..DOUBTFUL_MAX {
             let attempt = self.trials.len() as u64;
-            let Some(result) = (self.trial)(users, attempt)? else {
-                self.ended = Some("the search was interrupted".to_owned());
-                return Ok(None);
+            let result = match (self.trial)(users, attempt) {
+                Ok(Some(result)) => result,
+                Ok(None) => {
+                    self.ended = Some("the search was interrupted".to_owned());
+                    return Ok(None);
+                }
+                Err(error) if self.trials.is_empty() => return Err(error),
+                // The trials before have a result, which may have taken hours.
+                Err(error) => {
+                    self.ended = Some(format!("a run of {users} users cannot begin: {error}"));
+                    return Ok(None);
+                }
             };
             let (held, valid) = (result.held, result.valid);
             for doubt in &result.doubts {
@@ -264,7 +275,7 @@ mod tests {
     fn found(options: SearchOptions, seed: u64, holds: impl Fn(usize) -> f64) -> SearchResult {
         let mut trial = |users: usize, attempt: u64| {
             let held = Random::new(seed, attempt).unit() < holds(users);
-            Ok::<_, ()>(Some(TrialResult { users, held, valid: true, ..TrialResult::default() }))
+            Ok::<_, String>(Some(TrialResult { users, held, valid: true, ..TrialResult::default() }))
         };
         search(options, &mut trial).unwrap()
     }
@@ -304,7 +315,7 @@ mod tests {
         let mut trial = |users: usize, _| {
             let valid = users < 500;
             let doubts = if valid { Vec::new() } else { vec!["the cpu was busy".to_owned()] };
-            Ok::<_, ()>(Some(TrialResult { users, held: true, valid, doubts, ..TrialResult::default() }))
+            Ok::<_, String>(Some(TrialResult { users, held: true, valid, doubts, ..TrialResult::default() }))
         };
         let result = search(OPTIONS, &mut trial).unwrap();
         assert_eq!(result.users, 256);
@@ -312,10 +323,27 @@ mod tests {
         assert!(result.confidence.ends_with(said), "{}", result.confidence);
     }
 
+    /// Regression: hours of trials were lost when a later one could not begin, for want of ports.
+    #[test]
+    fn trials_before_one_that_cannot_begin_are_kept() {
+        let mut trial = |users: usize, _| match users {
+            ..500 => Ok(Some(TrialResult { users, held: true, valid: true, ..TrialResult::default() })),
+            _ => Err("there are too few ports"),
+        };
+        let result = search(OPTIONS, &mut trial).unwrap();
+        assert_eq!((result.users, result.trials.len()), (256, 3));
+        let said = "a run of 512 users cannot begin: there are too few ports";
+        assert_eq!(result.confidence, format!("ended early: {said}"));
+        assert_eq!(
+            search(SearchOptions { from: 512, ..OPTIONS }, &mut trial),
+            Err("there are too few ports")
+        );
+    }
+
     #[test]
     fn caller_may_end_search() {
         let mut trial = |users: usize, attempt: u64| {
-            Ok::<_, ()>((attempt < 2).then(|| TrialResult {
+            Ok::<_, String>((attempt < 2).then(|| TrialResult {
                 users,
                 held: true,
                 valid: true,
@@ -335,7 +363,7 @@ mod tests {
         let mut trial = |users: usize, attempt: u64| {
             let held = users == 64 || attempt == 1;
             let result = TrialResult { users, held, valid: true, ..TrialResult::default() };
-            Ok::<_, ()>([64, 128].contains(&users).then_some(result))
+            Ok::<_, String>([64, 128].contains(&users).then_some(result))
         };
         let result = search(options, &mut trial).unwrap();
         assert!(result.confidence.contains("was interrupted"), "{}", result.confidence);

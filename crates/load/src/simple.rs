@@ -200,7 +200,11 @@ impl Users {
 }
 
 impl Supply for Users {
-    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>) -> usize {
+    fn users(&self) -> usize {
+        self.connections
+    }
+
+    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>) {
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..self.connections {
             context.user_begins();
@@ -217,7 +221,6 @@ impl Supply for Users {
             };
             drop(handle.spawn_on(&color, user.live(begins)));
         }
-        self.connections
     }
 
     fn arrivals(&self) -> Option<&Arrivals> {
@@ -297,7 +300,7 @@ impl SimpleUser {
             return None;
         }
         let intended = if self.scheme.is_open {
-            let (index, intended) = self.context.arrival()?;
+            let (index, intended) = self.context.arrival(self.index)?;
             if let Some(order) = &self.scheme.order {
                 self.next_url = *order.get(index)? as usize;
             }

@@ -1,8 +1,8 @@
 //! An agent: waits for a coordinator, runs its jobs, and reports counts.
 //!
-//! An agent serves one coordinator at a time. If the coordinator disconnects, the run ends. Any
-//! client that reaches an agent can make the agent load any target, so an agent must listen where
-//! only the coordinator has access. Tested in `tests/agents`.
+//! An agent serves one coordinator at a time. If the coordinator disconnects, or its machine is
+//! gone, the run ends. Any client that reaches an agent can make the agent load any target, so an
+//! agent must listen where only the coordinator has access. Tested in `tests/agents`.
 
 use std::io::{self, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use vermeil::IoChoice;
 
 use super::wire::{self, AgentCounts, AgentReply, CoordinatorOrder, VERSION};
@@ -24,6 +25,14 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time from a connection to the greeting of its coordinator. An agent serves one peer at a
 /// time, so a silent peer would keep every coordinator waiting.
 const GREETING: Duration = Duration::from_secs(5);
+
+/// The silence after which the kernel asks the coordinator's machine for a sign of life, and the
+/// time to the next question.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Questions without an answer after which the coordinator counts as gone. A machine that has lost
+/// its power or its network ends no connection, and the agent would wait for it for ever.
+const PROBES: u32 = 3;
 
 /// Options of an agent.
 #[derive(Clone, Debug)]
@@ -82,6 +91,7 @@ enum ServedPeer {
 fn attend(stream: TcpStream, options: &AgentOptions, greeting: Duration) -> io::Result<ServedPeer> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+    ask_for_life(&stream)?;
     let orders = listen(stream.try_clone()?);
     let mut stream = stream;
     let (mut job, mut jobs, mut is_known) = (None, 0, false);
@@ -137,6 +147,17 @@ fn attend(stream: TcpStream, options: &AgentOptions, greeting: Duration) -> io::
         };
         wire::write(&mut stream, &reply)?;
     }
+}
+
+/// Ends the connection after [`PROBES`] questions without an answer, and with sent bytes that are
+/// not acknowledged for as long.
+fn ask_for_life(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, PROBE)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    let patience = PROBE * (PROBES + 1);
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(patience.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 /// Reads orders on a separate thread, so that a stop reaches a run in progress. The thread ends
@@ -218,5 +239,21 @@ mod tests {
         let served = attend(listener.accept().unwrap().0, &options, Duration::from_millis(20)).unwrap();
         assert!(matches!(served, ServedPeer::Nobody));
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    }
+
+    /// Regression: an agent waited for ever for a coordinator whose machine had gone.
+    #[test]
+    fn kernel_asks_for_life() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let options = AgentOptions { cpus: Vec::new(), io: IoChoice::Auto, coordinators: Coordinators::One };
+        let stream = listener.accept().unwrap().0;
+        let socket = stream.try_clone().unwrap();
+        drop(peer);
+        assert!(matches!(attend(stream, &options, GREETING).unwrap(), ServedPeer::Nobody));
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        let times = [sockopt::tcp_keepidle(&socket).unwrap(), sockopt::tcp_keepintvl(&socket).unwrap()];
+        assert_eq!((times, sockopt::tcp_keepcnt(&socket).unwrap()), ([PROBE; 2], PROBES));
+        assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 20_000);
     }
 }

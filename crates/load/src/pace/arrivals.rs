@@ -1,8 +1,8 @@
-//! Arrivals of an open loop, and their division among cores.
+//! Arrivals of an open loop, and their division among groups of users.
 //!
 //! Syntax: `1000` (Poisson, per second), `poisson:1000`, `constant:1000`,
 //! `steps:10s@100,20s@500,10s@1000` (each step a Poisson process), or `FILE` with a time in seconds
-//! per line. Each core draws its part alone, because a thinned Poisson process is a Poisson
+//! per line. Each group draws its part alone, because a thinned Poisson process is a Poisson
 //! process, and every n-th arrival of a row is a row. Tested here.
 
 use std::fmt;
@@ -110,7 +110,7 @@ impl Arrivals {
     }
 }
 
-/// The arrivals of one core, drawn one after the other.
+/// The arrivals of one part, drawn one after the other.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
@@ -244,14 +244,14 @@ impl fmt::Display for Arrivals {
 mod tests {
     use super::*;
 
-    /// Three injectors with one, two and four cores draw every arrival of a row exactly once.
+    /// Three injectors with one, two and four groups draw every arrival of a row exactly once.
     #[test]
-    fn injectors_divide_arrivals_for_any_core_counts() {
+    fn injectors_divide_arrivals_for_any_group_counts() {
         let row = Arrivals::Constant(100.0);
         let mut drawn = Vec::new();
-        for (index, cores) in [1, 2, 4].into_iter().enumerate() {
-            for core in 0..cores {
-                let mut schedule = row.schedule(index + 3 * core, 3 * cores, 1);
+        for (index, groups) in [1, 2, 4].into_iter().enumerate() {
+            for group in 0..groups {
+                let mut schedule = row.schedule(index + 3 * group, 3 * groups, 1);
                 let within = std::iter::from_fn(|| schedule.draw()).take_while(|(number, _)| *number < 600);
                 drawn.extend(within.map(|(number, _)| number));
             }

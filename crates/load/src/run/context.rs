@@ -30,7 +30,7 @@ pub(crate) struct RunContext {
     pub(crate) parting: Parting,
     /// The start of the run's times.
     pub(crate) epoch: Instant,
-    /// The arrivals of each core, if the loop is open.
+    /// The arrivals, if the loop is open: a part for each group of users.
     pub(crate) schedules: Box<[CachePadded<Mutex<Schedule>>]>,
     /// Requests that may still begin, if the run has a maximum number of requests.
     tickets: Option<AtomicU64>,
@@ -131,12 +131,14 @@ impl RunContext {
         self.left.as_ref().is_some_and(|left| left.load(Ordering::Acquire) == 0)
     }
 
-    /// The next arrival on the calling core: its number among all arrivals, and its time. An
-    /// arrival at or after the end of the run moves to a time after the run. So a waiting user
-    /// neither begins the request nor ends the run.
-    pub(crate) fn arrival(&self) -> Option<(usize, Instant)> {
-        let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
-        let (index, at) = self.schedules[core].lock().expect("drawing does not panic").draw()?;
+    /// The next arrival for `user`: its number among all arrivals, and its time. An arrival at or
+    /// after the end of the run moves to a time after the run. So a waiting user neither begins the
+    /// request nor ends the run.
+    pub(crate) fn arrival(&self, user: usize) -> Option<(usize, Instant)> {
+        // As many groups as cores at most, and users take the cores in turn, so the users of a group
+        // are on few cores.
+        let schedule = &self.schedules[user % self.schedules.len()];
+        let (index, at) = schedule.lock().expect("drawing does not panic").draw()?;
         let at = match self.horizon {
             Some(horizon) if at >= horizon => horizon + UNTIL_DONE,
             _ => at,

@@ -41,9 +41,10 @@ impl<F: FnMut(RunProgress<'_>) -> ControlFlow<()>> RunObserver for F {
 
 /// A source of users for a run.
 pub(crate) trait Supply {
-    /// Spawns all users and returns their number. Each user calls [`RunContext::user_begins`]
-    /// before the spawn.
-    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>) -> usize;
+    /// The number of users.
+    fn users(&self) -> usize;
+    /// Spawns all users. Each user calls [`RunContext::user_begins`] before the spawn.
+    fn spawn(&self, handle: &Handle, context: &Arc<RunContext>);
     /// The arrivals of requests or sessions, in an open loop.
     fn arrivals(&self) -> Option<&Arrivals>;
     /// The number of requests after which the run ends.
@@ -66,6 +67,11 @@ pub(crate) trait Supply {
 /// some hundred points wide, and a progress line that moves twice a second looks alive.
 const INTERVALS: u32 = 200;
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+
+/// The least number of users who share a part of the arrivals. An arrival waits while all users of its
+/// part are busy, even if others are free. Among so many users one is nearly always free, and a part
+/// for each core saves the cores a common lock.
+const GROUP_USERS: usize = 64;
 
 /// Receive buffers of a core.
 const RECV_BUFFERS: u16 = 512;
@@ -114,10 +120,11 @@ impl<'a> Engine<'a> {
         let cores = handle.cores().len();
         let schedules: Vec<Schedule> = supply.arrivals().map_or_else(Vec::new, |arrivals| {
             let LoadShare { index, of, .. } = common.share;
-            // This injector has every `of`-th arrival. The injector's cores take these arrivals in
-            // turn.
-            let schedule = |core| arrivals.schedule(index + of * core, of * cores, common.seed);
-            (0..cores).map(schedule).collect()
+            // This injector has every `of`-th arrival. The groups of its users take these arrivals
+            // in turn.
+            let groups = (supply.users() / GROUP_USERS).clamp(1, cores);
+            let schedule = |group| arrivals.schedule(index + of * group, of * groups, common.seed);
+            (0..groups).map(schedule).collect()
         });
         let is_open = !schedules.is_empty();
         let sets = Sets::new(sets, common.choice);
@@ -136,8 +143,8 @@ impl<'a> Engine<'a> {
             let beat = pulse(context.clone(), core.0 as usize, cpu_ns.clone());
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
-        let users = supply.spawn(&handle, &context);
-        Ok(Self { common, runtime, context, cpu_ns, users, is_open })
+        supply.spawn(&handle, &context);
+        Ok(Self { common, runtime, context, cpu_ns, users: supply.users(), is_open })
     }
 
     /// Waits until the run or the watcher ends the run.

@@ -178,7 +178,11 @@ impl<'a> Crowd<'a> {
 }
 
 impl Supply for Crowd<'_> {
-    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) -> usize {
+    fn users(&self) -> usize {
+        self.plan.users
+    }
+
+    fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) {
         let users = self.plan.users;
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..users {
@@ -189,7 +193,6 @@ impl Supply for Crowd<'_> {
             // A user stays on one core, because the user's connections belong to that core.
             drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
         }
-        users
     }
 
     fn arrivals(&self) -> Option<&Arrivals> {

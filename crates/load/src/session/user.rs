@@ -67,7 +67,7 @@ impl SessionUser {
     /// Waits for the arrival of a session. Returns the intended start; `None` at the end of the
     /// run.
     async fn come(&mut self) -> Option<Instant> {
-        let (_, intended) = self.context.arrival()?;
+        let (_, intended) = self.context.arrival(self.index)?;
         let late = until(intended).await;
         self.begins(Some(late)).map(|_| intended)
     }
@@ -145,7 +145,8 @@ impl SessionUser {
                     Judge::Time => self.script.quality.of_time(time),
                     Judge::Rate => self.script.quality.of_rate(visited.content_bytes, visited.receiving),
                 };
-                good(&mut tally, [(several.0, page), (several.1, set)], time, within, visited.content_bytes);
+                let bytes = visited.content_bytes + visited.embedded_bytes;
+                good(&mut tally, [(several.0, page), (several.1, set)], time, within, bytes);
             }
             Err(failure) => {
                 tally.failure(&failure, 1, time);

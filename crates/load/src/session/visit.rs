@@ -27,8 +27,10 @@ use crate::wire::{Repeats, Reuse, WholeAnswer};
 /// A fetched page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Visited {
-    /// Bytes of content, with all objects.
+    /// Bytes of content of the page itself.
     pub(super) content_bytes: u64,
+    /// Bytes of content of its objects.
+    pub(super) embedded_bytes: u64,
     /// Time from the first to the last byte of the page itself.
     pub(super) receiving: Duration,
 }
@@ -99,7 +101,7 @@ impl UserBrowser {
             return Ok(own);
         }
         match self.embedded(&fetch, step, random).await {
-            Ok(embedded) => Ok(Visited { content_bytes: own.content_bytes + embedded, ..own }),
+            Ok(embedded_bytes) => Ok(Visited { embedded_bytes, ..own }),
             Err(FailedObject { lane, failure }) => {
                 self.set = self.lanes[lane].set;
                 Err(failure)
@@ -275,7 +277,7 @@ impl Fetch<'_> {
         drop(tally);
         self.context.arrived(self.user, wire_bytes, Duration::ZERO);
         looker.verdict(answer)?;
-        Ok(Visited { content_bytes: answer.content_bytes, receiving })
+        Ok(Visited { content_bytes: answer.content_bytes, receiving, embedded_bytes: 0 })
     }
 
     async fn attempt(
