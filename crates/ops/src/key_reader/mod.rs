@@ -24,7 +24,10 @@ use std::{
     fs::File,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
-    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -41,9 +44,21 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest reason of a refusal, in bytes, because messages are bounded.
 const REASON_BYTES_MAX: usize = 4096;
 
-/// The path of a file to open, given as bytes.
+/// An order to open a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct KeyOrder(Vec<u8>);
+struct KeyOrder {
+    /// Counts the orders.
+    number: u64,
+    /// The path of the file.
+    path: Vec<u8>,
+}
+
+/// The answer to the order with this number.
+#[derive(Debug, Serialize, Deserialize)]
+struct NumberedAnswer {
+    number: u64,
+    answer: KeyAnswer,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 enum KeyAnswer {
@@ -61,11 +76,41 @@ enum KeyAnswer {
 pub struct KeyReader(Arc<KeyReaderInner>);
 
 struct KeyReaderInner {
-    /// `None` once an answer did not come, because a late answer would be taken for the answer to
-    /// the next order.
-    line: Mutex<Option<Messages>>,
+    /// `None` once the process has ended.
+    line: Mutex<Option<KeyLine>>,
     /// Set until the process was waited for.
     process: Option<CompanionProcess>,
+}
+
+/// The server's end of the line.
+struct KeyLine {
+    messages: Messages,
+    /// The number of the last order.
+    ordered: u64,
+}
+
+impl KeyLine {
+    fn new(messages: Messages) -> Self {
+        Self { messages, ordered: 0 }
+    }
+
+    /// The answer, with its descriptor. `None` once the process has ended.
+    fn ask(&mut self, path: &Path, patience: Duration) -> io::Result<Option<(KeyAnswer, Vec<OwnedFd>)>> {
+        self.ordered += 1;
+        let order = KeyOrder { number: self.ordered, path: path.as_os_str().as_bytes().to_owned() };
+        self.messages.send(&order, &[])?;
+        let deadline = Some(Instant::now() + patience);
+        loop {
+            match self.messages.receive::<NumberedAnswer>(deadline)? {
+                None => return Ok(None),
+                Some((NumberedAnswer { number, answer }, descriptors)) if number == self.ordered => {
+                    return Ok(Some((answer, descriptors)));
+                }
+                // The late answer to an order that was given up.
+                Some(_) => {}
+            }
+        }
+    }
 }
 
 impl KeyReader {
@@ -81,7 +126,7 @@ impl KeyReader {
         }
         let (process, socket) =
             fork_beside(c"vermeil-keys", &[], |socket| run(Messages::new(socket), options))?;
-        let line = Mutex::new(Some(Messages::new(socket)));
+        let line = Mutex::new(Some(KeyLine::new(Messages::new(socket))));
         Ok(Some(Self(Arc::new(KeyReaderInner { line, process: Some(process) }))))
     }
 
@@ -93,12 +138,7 @@ impl KeyReader {
             )
         };
         let mut line = self.0.line.lock().expect("nothing panics under this lock");
-        let messages = line.as_mut().ok_or_else(gone)?;
-        let order = KeyOrder(path.as_os_str().as_bytes().to_owned());
-        let answered = messages
-            .send(&order, &[])
-            .and_then(|()| messages.receive::<KeyAnswer>(Some(Instant::now() + ANSWER_PATIENCE)));
-        match answered {
+        match line.as_mut().ok_or_else(gone)?.ask(path, ANSWER_PATIENCE) {
             Ok(Some((KeyAnswer::Opened, descriptors))) => {
                 descriptors.into_iter().next().map(File::from).ok_or_else(gone)
             }
@@ -106,11 +146,17 @@ impl KeyReader {
                 Err(io::Error::from_raw_os_error(code))
             }
             Ok(Some((KeyAnswer::Refused { why, .. }, _))) => Err(io::Error::other(why)),
-            failed => {
+            Ok(None) => {
                 *line = None;
-                failed?;
                 Err(gone())
             }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(gone()),
+            // A slow disk, or a large configuration. The next order may be answered.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                let why = format!("the process of the keys has not opened it for {ANSWER_PATIENCE:?}");
+                Err(io::Error::new(error.kind(), why))
+            }
+            Err(error) => Err(error),
         }
     }
 }
@@ -133,7 +179,7 @@ impl Drop for KeyReaderInner {
 /// Opens files until the server closes the line.
 fn run(mut messages: Messages, options: &ServeOptions) {
     let mut names = KeyFiles::of_start(options);
-    while let Ok(Some((KeyOrder(path), _))) = messages.receive::<KeyOrder>(None) {
+    while let Ok(Some((KeyOrder { number, path }, _))) = messages.receive::<KeyOrder>(None) {
         let opened = names.open(Path::new(OsStr::from_bytes(&path)), options);
         let (answer, file) = match opened {
             Ok(file) => (KeyAnswer::Opened, Some(file)),
@@ -144,13 +190,14 @@ fn run(mut messages: Messages, options: &ServeOptions) {
             }
         };
         let descriptors: Vec<_> = file.iter().map(File::as_fd).collect();
-        if messages.send(&answer, &descriptors).is_err() {
+        if messages.send(&NumberedAnswer { number, answer }, &descriptors).is_err() {
             return;
         }
     }
 }
 
-/// The files that the configuration names.
+/// The files that the configuration names, or named since the start: the server goes on with the
+/// configuration before if it refuses a new one, which this process does not hear of.
 struct KeyFiles {
     named: HashSet<PathBuf>,
     /// The hash of the configuration that was read, with the files that it includes.
@@ -185,7 +232,7 @@ impl KeyFiles {
         let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
         let new = vermeil_config::take(file, &text, &around)
             .map_err(|error| io::Error::other(error.to_string()))?;
-        self.named = files(&new.hosts);
+        self.named.extend(files(&new.hosts));
         self.read = Some(now);
         Ok(())
     }
@@ -199,4 +246,33 @@ fn hash_of(text: &ConfigText) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Regression: after one late answer the server took the process for dead, and no certificate
+    /// was ever renewed.
+    #[test]
+    fn late_answer_is_passed_over() {
+        let (ours, theirs) = Messages::pair().unwrap();
+        let (mut line, mut process) = (KeyLine::new(ours), Messages::new(theirs));
+        let late = line.ask(Path::new("/slow"), Duration::ZERO).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let answering = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (order, _) = process.receive::<KeyOrder>(None).unwrap().expect("an order");
+                let why = String::from_utf8(order.path).unwrap();
+                let answer = KeyAnswer::Refused { why, code: None };
+                process.send(&NumberedAnswer { number: order.number, answer }, &[]).unwrap();
+            }
+        });
+        let answer = line.ask(Path::new("/next"), PATIENCE).unwrap().expect("the process lives").0;
+        assert!(matches!(answer, KeyAnswer::Refused { why, .. } if why == "/next"));
+        answering.join().unwrap();
+        assert!(!matches!(line.ask(Path::new("/none"), PATIENCE), Ok(Some(_))), "the process has ended");
+    }
 }
