@@ -60,7 +60,8 @@ impl ClientStream {
 
     /// A connection after its handshake, whose client met the demands `trust`.
     pub fn secure(tcp: TcpStream, session: TlsSession, trust: Option<ClientTrust>) -> Self {
-        Self { tcp, secure: Some(Box::new(SecureState { session, has_ended: false, trust })) }
+        let has_ended = session.has_ended();
+        Self { tcp, secure: Some(Box::new(SecureState { session, has_ended, trust })) }
     }
 
     /// The client, as far as TLS knows it.

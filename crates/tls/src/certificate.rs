@@ -18,6 +18,7 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
+use x509_parser::asn1_rs::{Enumerated, FromDer as _, Sequence};
 
 /// Largest file of certificates or of a key, in bytes. A chain takes some 5 KB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -275,30 +276,55 @@ impl OpenedFile {
     }
 }
 
+/// Whether a staple is whole and the issuer has answered: an `OCSPResponse` of the status
+/// `successful` (RFC 6960, section 4.2.1). A client refuses a handshake with an empty staple.
+fn is_answer(staple: &[u8]) -> bool {
+    let Ok((rest, response)) = Sequence::from_der(staple) else { return false };
+    let status = Enumerated::from_der(&response.content);
+    rest.is_empty() && status.is_ok_and(|(_, status)| status == Enumerated(0))
+}
+
 /// The open files of a pair.
 #[derive(Debug)]
 pub(crate) struct OpenedPair {
     certificate: OpenedFile,
     key: OpenedFile,
-    staple: Option<OpenedFile>,
+    /// Clients do without a staple that cannot be read.
+    staple: Option<Result<OpenedFile, CertificateError>>,
 }
 
 impl OpenedPair {
     pub(crate) fn open(source: &dyn FileSource, pair: &CertificatePair) -> Result<Self, CertificateError> {
-        let staple = pair.staple.as_deref().map(|path| OpenedFile::open(source, path)).transpose()?;
+        let staple = pair.staple.as_deref().map(|path| OpenedFile::open(source, path));
         let certificate = OpenedFile::open(source, &pair.certificate)?;
         Ok(Self { certificate, key: OpenedFile::open(source, &pair.key)?, staple })
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &OpenedFile> {
-        [&self.certificate, &self.key].into_iter().chain(&self.staple)
+        let staple = self.staple.iter().filter_map(|staple| staple.as_ref().ok());
+        [&self.certificate, &self.key].into_iter().chain(staple)
+    }
+
+    /// The staple, if the pair has one.
+    ///
+    /// # Errors
+    /// Why clients get none.
+    pub(crate) fn staple(&self) -> Result<Option<Vec<u8>>, CertificateError> {
+        let Some(staple) = &self.staple else { return Ok(None) };
+        let staple = staple.as_ref().map_err(Clone::clone)?;
+        match staple.read()? {
+            answer if is_answer(&answer) => Ok(Some(answer)),
+            _ => Err(staple.unfit(
+                "this is no successful answer about revocation (OCSP, in DER); fetch it again, or take staple away",
+            )),
+        }
     }
 
     pub(crate) fn stamps(&self) -> impl Iterator<Item = FileStamp> {
         self.files().map(OpenedFile::stamp)
     }
 
-    /// Reads and checks the pair.
+    /// Reads and checks certificate and key.
     pub(crate) fn load(&self, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
         let chain = self.certificate.certificates()?;
         let key = self.key.private_key()?;
@@ -306,7 +332,7 @@ impl OpenedPair {
             .key_provider
             .load_private_key(key)
             .map_err(|error| self.key.unfit(format!("the private key cannot be used: {error}")))?;
-        let mut certified = CertifiedKey::new(chain, key);
+        let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             // A key without a public part cannot be compared, and fails in the first handshake.
             Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
@@ -317,9 +343,6 @@ impl OpenedPair {
                 });
             }
             Err(error) => return Err(self.certificate.unfit(malformed(&error))),
-        }
-        if let Some(staple) = &self.staple {
-            certified.ocsp = Some(staple.read()?);
         }
         Ok(certified)
     }
@@ -353,6 +376,22 @@ mod tests {
     fn pair_loads() {
         let made = MadeCertificate::new(&["a.example"]);
         assert_eq!(load(&made.pair()).expect("it fits").cert.len(), 1);
+    }
+
+    #[test]
+    fn staple_is_a_whole_successful_answer() {
+        assert!(is_answer(&[0x30, 3, 0x0a, 1, 0]));
+        assert!(is_answer(&[0x30, 5, 0x0a, 1, 0, 0xa0, 0]));
+        for wrong in [
+            &b""[..],
+            b"an answer",
+            &[0x30, 0],
+            &[0x30, 3, 0x0a, 1, 6],
+            &[0x30, 4, 0x0a, 1, 0],
+            &[0x30, 3, 0x0a, 1, 0, 0],
+        ] {
+            assert!(!is_answer(wrong), "{wrong:?}");
+        }
     }
 
     #[test]

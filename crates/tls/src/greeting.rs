@@ -5,7 +5,7 @@
 
 use crate::{
     provider::is_chacha20,
-    session::{TlsFailure, TlsSession},
+    session::{TlsFailure, TlsFlight, TlsSession},
     store::HostTlsConfig,
 };
 use rustls::{
@@ -69,11 +69,12 @@ impl HelloReader {
             }
             match self.acceptor.accept() {
                 Ok(None) => {}
-                // The client sends nothing else before the answer, except in early data, which the
-                // server does not offer.
+                // The client sends nothing else before the answer, except early data. The server
+                // does not offer that, and the session skips it (RFC 8446, section 4.2.10).
                 Ok(Some(accepted)) => {
                     let received = std::mem::take(&mut self.received);
-                    return FirstBytes::Greeting(ClientGreeting { accepted: Box::new(accepted), received });
+                    let (accepted, unread) = (Box::new(accepted), bytes.to_vec());
+                    return FirstBytes::Greeting(ClientGreeting { accepted, received, unread });
                 }
                 Err((Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired), _)) => {
                     let why = "the client speaks TLS 1.1 or older";
@@ -94,8 +95,10 @@ impl HelloReader {
 /// A client that has greeted and waits for the answer.
 pub struct ClientGreeting {
     accepted: Box<Accepted>,
-    /// The bytes of the message.
+    /// All received bytes.
     received: Vec<u8>,
+    /// The received bytes behind those that the message was read from.
+    unread: Vec<u8>,
 }
 
 impl std::fmt::Debug for ClientGreeting {
@@ -114,15 +117,15 @@ impl ClientGreeting {
     /// [`TlsSession::take_output`].
     ///
     /// # Errors
-    /// Nothing that client and server support fits.
-    pub fn answer(self, config: &HostTlsConfig) -> Result<TlsSession, TlsFailure> {
+    /// Nothing that client and server support fits, or the client violates the protocol.
+    pub fn answer(self, config: &HostTlsConfig) -> Result<TlsFlight, TlsFailure> {
         if self.is_fallback() {
             let why = "the client speaks an older version than it can";
             return Err(TlsFailure::new(why, INAPPROPRIATE_FALLBACK.to_vec()));
         }
         let config = self.suited(&config.0);
         match self.accepted.into_connection(config) {
-            Ok(connection) => Ok(TlsSession::new(connection)),
+            Ok(connection) => TlsSession::new(connection).go_on(&self.unread),
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
                 // Writing to memory does not fail.
@@ -156,7 +159,7 @@ impl ClientGreeting {
         }
     }
 
-    /// The bytes of the message, from which [`HelloReader`] makes the same greeting.
+    /// The received bytes, from which [`HelloReader`] makes the same greeting.
     pub fn received(&self) -> &[u8] {
         &self.received
     }

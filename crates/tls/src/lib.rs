@@ -25,7 +25,7 @@ pub use certificate::{CertificateError, CertificatePair, FileSource, PlainFiles}
 pub use greeting::{ClientGreeting, FirstBytes, HelloReader};
 pub use policy::{ClientTrust, HostTls, MinimumVersion, TlsPolicy};
 pub use provider::prepare_random;
-pub use session::{HandshakeKind, TlsFacts, TlsFailure, TlsInput, TlsSession};
+pub use session::{HandshakeKind, TlsFacts, TlsFailure, TlsFlight, TlsInput, TlsSession};
 pub use store::{CertificateStore, HostTlsConfig, LoadPermit, Loaded, LookUp};
 pub use tickets::{TicketSecret, Tickets};
 pub use validity::OutOfDate;

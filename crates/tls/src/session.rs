@@ -84,6 +84,15 @@ pub struct TlsFacts {
     pub is_resumed: bool,
 }
 
+/// A session that has taken a part of its handshake.
+#[derive(Debug)]
+pub struct TlsFlight {
+    /// The session, with its answer as output.
+    pub session: TlsSession,
+    /// Content that came with this part.
+    pub content: Vec<u8>,
+}
+
 /// A connection of a client over TLS.
 pub struct TlsSession {
     connection: ServerConnection,
@@ -108,6 +117,36 @@ impl TlsSession {
     /// Whether the handshake goes on.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether the client has to greet again, because its greeting had no share for a key exchange
+    /// that both support (HelloRetryRequest; RFC 8446, section 4.1.4). The expensive step of the
+    /// handshake is the answer to the second greeting.
+    pub fn asks_again(&self) -> bool {
+        let kind = self.connection.handshake_kind();
+        self.is_handshaking() && kind == Some(rustls::HandshakeKind::FullWithHelloRetryRequest)
+    }
+
+    /// Whether the peer has sent its last byte, and said so.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Takes received bytes of the handshake, also where the caller can give the session away only
+    /// as a whole.
+    ///
+    /// # Errors
+    /// The peer violates the protocol.
+    pub fn go_on(mut self, received: &[u8]) -> Result<TlsFlight, TlsFailure> {
+        let mut content = Vec::new();
+        match self.receive(received, &mut content) {
+            Ok(_) => Ok(TlsFlight { session: self, content }),
+            Err(failure) => {
+                let mut alert = Vec::new();
+                self.take_output(&mut alert);
+                Err(TlsFailure::new(failure.why, alert))
+            }
+        }
     }
 
     /// Decrypts received bytes, and appends the content to `into`. Output may wait afterwards.

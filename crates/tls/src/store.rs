@@ -67,14 +67,23 @@ pub struct Loaded {
     pub config: HostTlsConfig,
     /// Why changed files are not used, if they are unfit. Told once for each change.
     pub unfit: Option<CertificateError>,
+    /// Why clients get no staple, where a host has one. Told once for each change.
+    pub unfit_staples: Vec<CertificateError>,
     /// The certificates that clients refuse at this time. Told once for each change.
     pub out_of_date: Vec<OutOfDate>,
+}
+
+impl Loaded {
+    fn without_news(config: HostTlsConfig) -> Self {
+        Self { config, unfit: None, unfit_staples: Vec::new(), out_of_date: Vec::new() }
+    }
 }
 
 /// What the files of a host say.
 struct ReadFiles {
     config: ServerConfig,
     stamps: Vec<FileStamp>,
+    unfit_staples: Vec<CertificateError>,
     out_of_date: Vec<OutOfDate>,
 }
 
@@ -102,8 +111,8 @@ struct StoreEntry {
     stamps: Vec<FileStamp>,
     compared: Instant,
     used: u64,
-    /// Whether the last comparison found unfit files.
-    was_unfit: bool,
+    /// Why the files were unfit at the last comparison.
+    unfit: Option<CertificateError>,
 }
 
 /// The right to read the files of a host. Without a call of [`load`](Self::load), another caller
@@ -213,10 +222,10 @@ impl CertificateStore {
     }
 
     fn keep_read(&self, host: &Arc<HostTls>, files: ReadFiles, now: Instant) -> Loaded {
-        let ReadFiles { config, stamps, out_of_date } = files;
+        let ReadFiles { config, stamps, unfit_staples, out_of_date } = files;
         let config = HostTlsConfig(Arc::new(config));
         self.insert(host, Some(config.clone()), stamps, now);
-        Loaded { config, unfit: None, out_of_date }
+        Loaded { config, unfit: None, unfit_staples, out_of_date }
     }
 
     /// Reads the files, unless they are as `known`. Files that change meanwhile are read again,
@@ -254,22 +263,30 @@ impl CertificateStore {
         if known == Some(&stamps[..]) {
             return Ok(None);
         }
-        let load = |pair: &OpenedPair| pair.load(&self.maker.provider).map(Arc::new);
+        let mut unfit_staples = Vec::new();
+        let load = |pair: &OpenedPair| {
+            let mut key = pair.load(&self.maker.provider)?;
+            key.ocsp = pair.staple().unwrap_or_else(|error| {
+                unfit_staples.push(error);
+                None
+            });
+            Ok(Arc::new(key))
+        };
         let keys = opened.iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let out_of_date =
             host.certificates.iter().zip(&keys).filter_map(|(pair, key)| out_of_date(pair, key)).collect();
         let config = self.maker.config(keys, host, issuers.as_ref())?;
         let files = opened.iter().flat_map(OpenedPair::files).chain(&issuers);
         files.into_iter().try_for_each(OpenedFile::refuse_changed)?;
-        Ok(Some(ReadFiles { config, stamps, out_of_date }))
+        Ok(Some(ReadFiles { config, stamps, unfit_staples, out_of_date }))
     }
 
     fn unchanged(&self, host: &Arc<HostTls>, now: Instant) -> Option<Loaded> {
         let mut state = self.state();
         let entry = state.entries.get_mut(host)?;
         entry.compared = now;
-        entry.was_unfit = false;
-        Some(Loaded { config: entry.config.clone()?, unfit: None, out_of_date: Vec::new() })
+        entry.unfit = None;
+        Some(Loaded::without_news(entry.config.clone()?))
     }
 
     /// Uses the certificates before, if there are any.
@@ -287,14 +304,12 @@ impl CertificateStore {
             return Err(error);
         };
         entry.compared = now;
-        let is_new = !std::mem::replace(&mut entry.was_unfit, true);
-        match &entry.config {
-            Some(config) => {
-                let (config, unfit) = (config.clone(), is_new.then_some(error));
-                Ok(Loaded { config, unfit, out_of_date: Vec::new() })
-            }
-            None => Err(error),
+        let Some(config) = entry.config.clone() else { return Err(error) };
+        let unfit = (entry.unfit.as_ref() != Some(&error)).then_some(error);
+        if unfit.is_some() {
+            entry.unfit.clone_from(&unfit);
         }
+        Ok(Loaded { unfit, ..Loaded::without_news(config) })
     }
 
     fn insert(
@@ -311,16 +326,21 @@ impl CertificateStore {
         if state.entries.len() >= self.hosts_max && !state.entries.contains_key(host) {
             state.evict(self.hosts_max);
         }
-        let entry = StoreEntry { was_unfit: config.is_none(), config, stamps, compared: now, used };
+        let entry = StoreEntry { config, stamps, compared: now, used, unfit: None };
         state.entries.insert(host.clone(), entry);
     }
 
     /// Reads the files of a host without keeping anything.
     ///
     /// # Errors
-    /// The files are unfit.
+    /// The files are unfit, staples included.
     pub fn check(&self, host: &HostTls) -> Result<(), CertificateError> {
-        self.read(host, None).map(drop)
+        // A file that is missing is told before a file that is unfit.
+        for staple in host.certificates.iter().filter_map(|pair| pair.staple.as_deref()) {
+            OpenedFile::open(&*self.source, staple)?;
+        }
+        let read = self.read(host, None)?;
+        read.and_then(|files| files.unfit_staples.into_iter().next()).map_or(Ok(()), Err)
     }
 
     /// Has the next use of every host compare the files, because an operator says that files have

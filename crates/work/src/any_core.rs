@@ -116,10 +116,7 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
         let (to, mut result) = oneshot::channel();
         let mut step = AnyCoreStep { step, to };
         let now_ms = now_ms();
-        if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.since_ms.store(now_ms, Ordering::Relaxed);
-        }
-        let _counted = CountedStep(&self.steps);
+        let _counted = self.count(now_ms);
         let since_ms = self.since_ms.load(Ordering::Relaxed);
         if let Some(idle) = self.idle.as_ref().filter(|idle| idle.takes_steps(now_ms, since_ms)) {
             let is_posted = idle.handler.post(&idle.color, step).is_ok();
@@ -134,6 +131,26 @@ impl<S: Send + 'static, R: Send + 'static> AnyCoreWork<S, R> {
             let (to, result_again) = oneshot::channel();
             (step, result) = (AnyCoreStep { step: again, to }, result_again);
         }
+        self.serve(step, result).await
+    }
+
+    /// Runs one step that cannot be made once more. In idle time it could wait for ever, so a
+    /// serving core runs it.
+    pub async fn run_once(&self, step: S) -> Result<R, WorkEnded> {
+        let (to, result) = oneshot::channel();
+        let _counted = self.count(now_ms());
+        self.serve(AnyCoreStep { step, to }, result).await
+    }
+
+    fn count(&self, now_ms: u64) -> CountedStep<'_> {
+        if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.since_ms.store(now_ms, Ordering::Relaxed);
+        }
+        CountedStep(&self.steps)
+    }
+
+    /// Runs a step on a serving core.
+    async fn serve(&self, step: AnyCoreStep<S, R>, result: oneshot::Receiver<R>) -> Result<R, WorkEnded> {
         if self.handler.post_when_room(&self.color, step).await.is_err() {
             return Err(WorkEnded);
         }
@@ -229,6 +246,16 @@ mod tests {
     fn step_runs_in_idle_time() {
         let cores = StepCores::new(FOR_EVER, FOR_EVER);
         assert_eq!(cores.begin(None).recv(), Ok(Ok(IDLE.to_owned())));
+    }
+
+    #[test]
+    fn step_that_cannot_be_repeated_runs_on_a_serving_core() {
+        let cores = StepCores::new(FOR_EVER, FOR_EVER);
+        let (to, name) = mpsc::channel();
+        let work = cores.work.clone();
+        drop(cores.serving.handle().spawn(async move { to.send(work.run_once(None).await) }));
+        assert_eq!(name.recv(), Ok(Ok(SERVING.to_owned())));
+        assert_eq!(cores.work.steps(), 0);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //!  400 in words   alert          alert          alert
 //! ```
 //!
+//! A client that has to greet twice, or to show a certificate, makes the server work hard once
+//! more. That work runs on any core too.
+//!
 //! At a listener with the PROXY protocol, the header of the proxy precedes the handshake, because
 //! the proxy passes the bytes of TLS on as they are.
 //!
@@ -14,7 +17,7 @@
 //! permit up like any other connection at its start. Leaves out records (`client_stream.rs`).
 
 mod announced;
-mod plain_http;
+mod refusal;
 
 use crate::request_loop::{self, ConnectionStart};
 use announced::BegunConnection;
@@ -32,7 +35,7 @@ use vermeil_state::{
 };
 use vermeil_tls::{
     CertificateError, ClientGreeting, ClientTrust, FirstBytes, HandshakeKind, HelloReader, HostTls,
-    HostTlsConfig, LoadPermit, LookUp, TlsFailure, TlsSession,
+    HostTlsConfig, LoadPermit, LookUp, TlsFailure, TlsFlight, TlsSession,
 };
 
 /// The alert of a server that cannot use its certificates: `internal_error` (RFC 8446, section 6).
@@ -64,10 +67,15 @@ pub(crate) async fn serve(stream: TcpStream, permit: ConnectionPermit, tls: Arc<
             tls.count(HandshakeEnded::Refused);
             permit.end();
         }
+        Err(HandshakeEnd::Refused(alert)) => {
+            tls.count(HandshakeEnded::Failed);
+            drop(tls);
+            Box::pin(refusal::alert(stream, permit, alert)).await;
+        }
         Err(HandshakeEnd::PlainHttp(received)) => {
             tls.count(HandshakeEnded::Plain);
             drop(tls);
-            Box::pin(plain_http::refuse(stream, permit, received, origin)).await;
+            Box::pin(refusal::plain_http(stream, permit, received, origin)).await;
         }
     }
 }
@@ -83,8 +91,10 @@ struct ShakenHands {
 
 /// Why there is no session.
 enum HandshakeEnd {
-    /// The client has gone, or was told why nothing follows.
+    /// The client has gone, or does not speak TLS.
     Over,
+    /// The client is refused: the alert that says why.
+    Refused(Vec<u8>),
     /// Too many handshakes wait.
     Full,
     /// The client sent a request without TLS: the received bytes.
@@ -94,6 +104,25 @@ enum HandshakeEnd {
 impl From<io::Error> for HandshakeEnd {
     fn from(_: io::Error) -> Self {
         Self::Over
+    }
+}
+
+impl From<TlsFailure> for HandshakeEnd {
+    fn from(failure: TlsFailure) -> Self {
+        match failure.alert() {
+            [] => Self::Over,
+            alert => Self::Refused(alert.to_vec()),
+        }
+    }
+}
+
+impl From<StepFailure> for HandshakeEnd {
+    fn from(failure: StepFailure) -> Self {
+        match failure {
+            StepFailure::Full => Self::Full,
+            StepFailure::Ended => Self::Over,
+            StepFailure::Failed(failure) => failure.into(),
+        }
     }
 }
 
@@ -116,17 +145,14 @@ impl<'h> Handshake<'h> {
     async fn run(mut self, received: Vec<u8>) -> Result<ShakenHands, HandshakeEnd> {
         let greeting = self.greeting(&received).await?;
         let Some(host) = self.host(&greeting) else {
-            return self.refuse(greeting.refuse_name().alert());
+            return Err(greeting.refuse_name().into());
         };
-        let Some(config) = self.certificates(&host).await else { return self.refuse(&INTERNAL_ERROR) };
+        let Some(config) = self.certificates(&host).await else {
+            return Err(HandshakeEnd::Refused(INTERNAL_ERROR.to_vec()));
+        };
         let trust = host.client_trust();
-        let mut session = match self.tls.answer(greeting, config).await {
-            Ok(session) => session,
-            Err(StepFailure::Full) => return Err(HandshakeEnd::Full),
-            Err(StepFailure::Ended) => return Err(HandshakeEnd::Over),
-            Err(StepFailure::Failed(failure)) => return self.refuse(failure.alert()),
-        };
-        let mut early = Vec::new();
+        let TlsFlight { mut session, content: mut early } = self.tls.answer(greeting, config).await?;
+        let mut greets_again = session.asks_again();
         loop {
             // Tickets leave with the first answer, if the request is there already.
             if session.has_output() && (session.is_handshaking() || early.is_empty()) {
@@ -135,7 +161,16 @@ impl<'h> Handshake<'h> {
             if !session.is_handshaking() {
                 break;
             }
-            self.receive_rest(&mut session, &mut early).await?;
+            if session.has_ended() {
+                return Err(HandshakeEnd::Over);
+            }
+            if greets_again || trust.is_some() {
+                session = self.receive_for_step(session, &mut early).await?;
+                // The answer to the second greeting.
+                greets_again &= !session.has_output();
+            } else {
+                self.receive_rest(&mut session, &mut early).await?;
+            }
         }
         self.tls.count(match session.handshake_kind() {
             HandshakeKind::Full => HandshakeEnded::Full,
@@ -156,7 +191,7 @@ impl<'h> Handshake<'h> {
         loop {
             match first.take().transpose()? {
                 Some(FirstBytes::Greeting(greeting)) => return Ok(greeting),
-                Some(FirstBytes::Failed(failure)) => return self.refuse(failure.alert()),
+                Some(FirstBytes::Failed(failure)) => return Err(failure.into()),
                 Some(FirstBytes::More | FirstBytes::PlainHttp) => idle = IdleState::Head,
                 None => {}
             }
@@ -226,9 +261,24 @@ impl<'h> Handshake<'h> {
             Err(_) => {
                 let mut alert = Vec::new();
                 session.take_output(&mut alert);
-                self.refuse(&alert)
+                Err(HandshakeEnd::Refused(alert))
             }
         }
+    }
+
+    /// As [`receive_rest`](Self::receive_rest), but any core takes the bytes.
+    async fn receive_for_step(
+        &mut self,
+        session: TlsSession,
+        early: &mut Vec<u8>,
+    ) -> Result<TlsSession, HandshakeEnd> {
+        let mut bytes = Vec::new();
+        if self.receive(IdleState::Head, |received| bytes.extend_from_slice(received)).await? == 0 {
+            return Err(HandshakeEnd::Over);
+        }
+        let TlsFlight { session, content } = self.tls.go_on(session, bytes).await?;
+        early.extend(content);
+        Ok(session)
     }
 
     async fn send_output(&mut self, session: &mut TlsSession) -> Result<(), HandshakeEnd> {
@@ -238,16 +288,6 @@ impl<'h> Handshake<'h> {
         let sent = self.limit.limit(self.stream.sent()).await.map_err(|_late| HandshakeEnd::Over)?;
         keep_spare(sent?);
         Ok(())
-    }
-
-    /// Ends the connection, after an alert that says why. Nothing else is on its way to the client.
-    fn refuse<T>(&self, alert: &[u8]) -> Result<T, HandshakeEnd> {
-        if !alert.is_empty() {
-            plain_http::send_now(self.stream, alert);
-            // A close with unread bytes would reset the connection, and the alert might be lost.
-            let _ = self.stream.shutdown_write();
-        }
-        Err(HandshakeEnd::Over)
     }
 }
 
@@ -260,6 +300,9 @@ async fn load(permit: LoadPermit) -> Option<HostTlsConfig> {
         Ok(Ok(loaded)) => {
             if let Some(error) = &loaded.unfit {
                 say_unfit(error, "the server goes on with the certificate before");
+            }
+            for error in &loaded.unfit_staples {
+                say_unfit(error, "clients get no staple");
             }
             for out_of_date in &loaded.out_of_date {
                 say_trouble(format_args!("{out_of_date}"));

@@ -1,7 +1,12 @@
-//! A request without TLS at a port of HTTPS: 400, in words for a person.
+//! The last bytes to a client without a session: an alert, or for a request without TLS at a port of
+//! HTTPS 400, in words for a person.
+//!
+//! A close with unread bytes would reset the connection, and the client might lose what it is told.
+//! A client of TLS 1.3 sends its request while the server looks at its certificate. So the server
+//! reads on for a moment before it closes. Tested through the binary
+//! (`crates/e2e/tests/e2e/tls_trust.rs` and `tls.rs`).
 
 use bytes::Bytes;
-use rustix::net::{SendFlags, send};
 use vermeil::{More, TcpStream};
 use vermeil_accept::admission_control::Admission;
 use vermeil_answer::pages::{detailed_page, unparsed_head};
@@ -20,7 +25,7 @@ use vermeil_state::{
 const DETAIL: &str = "This port speaks HTTPS. Write https:// in place of http:// in the address";
 
 /// Answers a client that does not speak TLS and closes the connection.
-pub(super) async fn refuse(
+pub(super) async fn plain_http(
     stream: TcpStream,
     mut permit: ConnectionPermit,
     received: Vec<u8>,
@@ -36,14 +41,21 @@ pub(super) async fn refuse(
         let sent = detailed_page(local, Status::BadRequest, DETAIL, b"", head, output);
         local.end_unparsed(client.logged, &received, sent, AnswerEnd::Complete);
     });
+    tell(connection).await;
+}
+
+/// Sends an alert and closes the connection.
+pub(super) async fn alert(stream: TcpStream, mut permit: ConnectionPermit, alert: Vec<u8>) {
+    permit.end();
+    let mut connection = Connection::new(ClientStream::plain(stream), permit, Admission::Serve, 0);
+    connection.output = alert;
+    tell(connection).await;
+}
+
+/// Sends the output, and closes the connection once the client has read it.
+async fn tell(mut connection: Connection) {
     let is_sent = connection.flush(Bytes::new(), More::No).await.is_ok() && connection.sent().await.is_ok();
     if is_sent {
         close::linger(connection).await;
     }
-}
-
-/// Sends bytes past the driver, which sends nothing at this moment.
-pub(super) fn send_now(stream: &TcpStream, bytes: &[u8]) {
-    // A client that does not take the bytes has gone.
-    let _ = stream.with_fd(|fd| send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
 }

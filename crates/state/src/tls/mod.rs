@@ -24,7 +24,7 @@ use vermeil_config::ServeOptions;
 use vermeil_ops::key_reader::KeyReader;
 use vermeil_settings::{rights, tls::TlsOptions};
 use vermeil_tls::{
-    CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsSession,
+    CertificateStore, ClientGreeting, FileSource, HostTlsConfig, PlainFiles, Tickets, TlsFlight, TlsSession,
 };
 use workers::HandshakeWorkers;
 
@@ -183,8 +183,14 @@ impl ServerTls {
         &self,
         greeting: ClientGreeting,
         config: HostTlsConfig,
-    ) -> Result<TlsSession, StepFailure> {
+    ) -> Result<TlsFlight, StepFailure> {
         self.life.workers.answer(greeting, config, self.options.handshakes_max).await
+    }
+
+    /// Answers received bytes of a handshake on any core: the second greeting of a client, or a
+    /// client's certificate.
+    pub async fn go_on(&self, session: TlsSession, received: Vec<u8>) -> Result<TlsFlight, StepFailure> {
+        self.life.workers.go_on(session, received, self.options.handshakes_max).await
     }
 
     /// The cores that run handshakes in idle time.

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 use vermeil::Handle;
-use vermeil_tls::{ClientGreeting, FirstBytes, HelloReader, HostTlsConfig, TlsFailure, TlsSession};
+use vermeil_tls::{
+    ClientGreeting, FirstBytes, HelloReader, HostTlsConfig, TlsFailure, TlsFlight, TlsSession,
+};
 use vermeil_work::any_core::{AnyCoreWork, WorkEnded};
 
 /// The expected time of a step before the first was measured. With a P-256 key on a cpu of 2021.
@@ -15,13 +17,24 @@ const NAME: &str = "TLS handshake";
 
 /// Runs the steps.
 pub(super) struct HandshakeWorkers {
-    work: AnyCoreWork<HandshakeStep, Result<TlsSession, TlsFailure>>,
+    work: AnyCoreWork<HandshakeStep, Result<TlsFlight, TlsFailure>>,
     idle: Option<Handle>,
 }
 
-struct HandshakeStep {
-    greeting: ClientGreeting,
-    config: HostTlsConfig,
+enum HandshakeStep {
+    /// The answer to a client's first message.
+    Greeting { greeting: ClientGreeting, config: HostTlsConfig },
+    /// The answer to received bytes of a handshake in progress.
+    GoOn { session: Box<TlsSession>, received: Vec<u8> },
+}
+
+impl HandshakeStep {
+    fn run(self) -> Result<TlsFlight, TlsFailure> {
+        match self {
+            Self::Greeting { greeting, config } => greeting.answer(&config),
+            Self::GoOn { session, received } => session.go_on(&received),
+        }
+    }
 }
 
 /// Why there is no result.
@@ -37,8 +50,8 @@ pub enum StepFailure {
 impl HandshakeWorkers {
     /// On the cores of `handle`, and those of `idle` in idle time.
     pub(super) fn new(handle: &Handle, idle: Option<Handle>) -> Self {
-        let run = |step: HandshakeStep| step.greeting.answer(&step.config);
-        let work = AnyCoreWork::new(handle, idle.as_ref(), NAME, EXPECTED, run).in_background();
+        let work =
+            AnyCoreWork::new(handle, idle.as_ref(), NAME, EXPECTED, HandshakeStep::run).in_background();
         Self { work, idle }
     }
 
@@ -58,20 +71,40 @@ impl HandshakeWorkers {
         greeting: ClientGreeting,
         config: HostTlsConfig,
         most: usize,
-    ) -> Result<TlsSession, StepFailure> {
-        // Clients that arrive on several cores at once may pass the bound by one each.
-        if self.work.steps() >= most {
-            return Err(StepFailure::Full);
-        }
+    ) -> Result<TlsFlight, StepFailure> {
+        self.refuse_more_than(most)?;
         let received = greeting.received().to_vec();
         let again_config = config.clone();
         let again = move || match HelloReader::default().receive(&received) {
-            FirstBytes::Greeting(greeting) => Some(HandshakeStep { greeting, config: again_config }),
+            FirstBytes::Greeting(greeting) => {
+                Some(HandshakeStep::Greeting { greeting, config: again_config })
+            }
             _ => None,
         };
-        match self.work.run(HandshakeStep { greeting, config }, again).await {
-            Ok(answered) => answered.map_err(StepFailure::Failed),
-            Err(WorkEnded) => Err(StepFailure::Ended),
-        }
+        ended(self.work.run(HandshakeStep::Greeting { greeting, config }, again).await)
+    }
+
+    /// Answers received bytes of a handshake, unless `most` clients wait for their answers.
+    pub(super) async fn go_on(
+        &self,
+        session: TlsSession,
+        received: Vec<u8>,
+        most: usize,
+    ) -> Result<TlsFlight, StepFailure> {
+        self.refuse_more_than(most)?;
+        let session = Box::new(session);
+        ended(self.work.run_once(HandshakeStep::GoOn { session, received }).await)
+    }
+
+    /// Clients that arrive on several cores at once may pass the bound by one each.
+    fn refuse_more_than(&self, most: usize) -> Result<(), StepFailure> {
+        if self.work.steps() >= most { Err(StepFailure::Full) } else { Ok(()) }
+    }
+}
+
+fn ended(step: Result<Result<TlsFlight, TlsFailure>, WorkEnded>) -> Result<TlsFlight, StepFailure> {
+    match step {
+        Ok(answered) => answered.map_err(StepFailure::Failed),
+        Err(WorkEnded) => Err(StepFailure::Ended),
     }
 }

@@ -8,7 +8,10 @@ use rustls::{
     AlertDescription, CipherSuite, ClientConfig, ClientConnection, NamedGroup, RootCertStore,
     SignatureScheme,
     client::Resumption,
-    crypto::{CryptoProvider, aws_lc_rs::default_provider},
+    crypto::{
+        CryptoProvider,
+        aws_lc_rs::{default_provider, kx_group},
+    },
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
     sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
@@ -26,7 +29,7 @@ fn greeted(store: &CertificateStore, host: &Arc<HostTls>, client: &mut ClientCon
     let FirstBytes::Greeting(greeting) = HelloReader::default().receive(&output(client)) else {
         panic!("one write carries the message")
     };
-    greeting.answer(&config).expect("both agree")
+    greeting.answer(&config).expect("both agree").session
 }
 
 /// Lets client and server exchange messages until both are silent.
@@ -107,7 +110,7 @@ fn handshake(
     }
     let greeting = greeting.expect("the whole message was passed on");
     assert_eq!(greeting.server_name().as_deref(), Some("a.example"));
-    let mut session = greeting.answer(&config)?;
+    let mut session = greeting.answer(&config)?.session;
     let mut content = Vec::new();
     while session.is_handshaking() || session.has_output() || client.wants_write() {
         let mut answer = Vec::new();
@@ -203,7 +206,7 @@ fn client_gets_the_certificate_that_it_supports() {
     let FirstBytes::Greeting(greeting) = HelloReader::default().receive(&output(&mut client)) else {
         panic!("one write carries the message")
     };
-    let mut session = greeting.answer(&config).expect("the second certificate fits");
+    let mut session = greeting.answer(&config).expect("the second certificate fits").session;
     let mut answer = Vec::new();
     session.take_output(&mut answer);
     input(&mut client, &answer).expect("the client trusts the second certificate alone");
@@ -276,13 +279,99 @@ fn issuers_that_every_user_writes_are_refused() {
 fn staple_reaches_the_client() {
     let made = MadeCertificate::new(&["a.example"]);
     let staple = made.folder().join("staple.der");
-    std::fs::write(&staple, b"an answer of the issuer").unwrap();
+    let answer_of_issuer = [&[0x30, 26, 0x0a, 1, 0][..], b"an answer of the issuer"].concat();
+    std::fs::write(&staple, &answer_of_issuer).unwrap();
     let pair = crate::CertificatePair { staple: Some(staple), ..made.pair() };
     let mut client = client(&Arc::new(client_config(&[&made], &[&TLS12])));
     let mut session = greeted(&store(MinimumVersion::Tls12), &Arc::new(host(vec![pair])), &mut client);
     let mut answer = Vec::new();
     session.take_output(&mut answer);
-    assert!(answer.windows(23).any(|bytes| bytes == b"an answer of the issuer"));
+    assert!(answer.windows(answer_of_issuer.len()).any(|bytes| bytes == answer_of_issuer));
+}
+
+/// Regression: clients refused the handshake of a host whose staple was empty, and a certificate was
+/// not renewed while its staple was missing.
+#[test]
+fn unfit_staple_is_left_out() {
+    let made = MadeCertificate::new(&["a.example"]);
+    let staple = made.folder().join("staple.der");
+    let pair = crate::CertificatePair { staple: Some(staple.clone()), ..made.pair() };
+    let (host, store) = (Arc::new(host(vec![pair])), store(MinimumVersion::Tls12));
+    let config = Arc::new(client_config(&[&made], &[&TLS12]));
+    for content in [None, Some(&b""[..]), Some(b"cut")] {
+        if let Some(content) = content {
+            std::fs::write(&staple, content).unwrap();
+        }
+        let why = store.check(&host).expect_err("a start is refused").to_string();
+        assert!(why.contains("staple.der"), "{why}");
+        let loaded = store.load(&host, Instant::now()).expect("certificate and key fit");
+        assert_eq!(loaded.unfit_staples.len(), 1, "{content:?}");
+        let mut client = client(&config);
+        let mut session = greeted(&store, &host, &mut client);
+        exchange(&mut session, &mut client).expect("no staple, no fault");
+        let again = store.load(&host, Instant::now()).expect("nothing has changed");
+        assert!(again.unfit_staples.is_empty(), "told once for each change");
+    }
+}
+
+/// The server asks for a second greeting, whose answer is the expensive step.
+#[test]
+fn client_without_a_fitting_share_greets_again() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    let mut provider = default_provider();
+    // The client sends a share for its first group, which the server does not support.
+    provider.kx_groups = vec![kx_group::MLKEM768, kx_group::X25519];
+    let mut client = client(&Arc::new(client_config_with(provider, &[&made], &[&TLS13])));
+    let mut session = greeted(&store, &made.host(), &mut client);
+    assert!(session.asks_again());
+    let mut answer = Vec::new();
+    session.take_output(&mut answer);
+    input(&mut client, &answer).expect("it is the protocol");
+    let second = output(&mut client);
+    let (half, rest) = second.split_at(second.len() / 2);
+    let TlsFlight { session, .. } = session.go_on(half).expect("a half of a message");
+    assert!(!session.has_output(), "half a greeting has no answer");
+    let TlsFlight { mut session, .. } = session.go_on(rest).expect("the whole message");
+    assert!(session.has_output());
+    exchange(&mut session, &mut client).expect("both agree");
+    assert!(!session.is_handshaking() && !session.asks_again());
+}
+
+/// Regression: bytes behind the greeting were lost, so the handshake of a client with early data,
+/// which the server refuses, ended in an error.
+#[test]
+fn bytes_behind_the_greeting_reach_the_session() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    let config = store.load(&made.host(), Instant::now()).expect("the pair fits").config;
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS13])));
+    // A client may change to encryption with a record that the server passes over (RFC 8446,
+    // appendix D.4). Here the record is behind the greeting, cut in two.
+    let mut bytes = output(&mut client);
+    bytes.extend_from_slice(&[20, 3, 3, 0, 1, 1]);
+    let (first, second) = bytes.split_at(bytes.len() - 3);
+    let FirstBytes::Greeting(greeting) = HelloReader::default().receive(first) else {
+        panic!("the message is whole")
+    };
+    let mut session = greeting.answer(&config).expect("both agree").session;
+    session.receive(second, &mut Vec::new()).expect("the rest of the record");
+    exchange(&mut session, &mut client).expect("both agree");
+    assert!(!session.is_handshaking());
+}
+
+/// Regression: an end that came with the client's last message of the handshake was forgotten, and
+/// the server waited for more.
+#[test]
+fn end_with_the_handshake_is_kept() {
+    let (made, store) = (MadeCertificate::new(&["a.example"]), store(MinimumVersion::Tls12));
+    let mut client = client(&Arc::new(client_config(&[&made], &[&TLS13])));
+    let mut session = greeted(&store, &made.host(), &mut client);
+    let mut answer = Vec::new();
+    session.take_output(&mut answer);
+    input(&mut client, &answer).expect("it is the protocol");
+    client.send_close_notify();
+    assert!(!session.has_ended());
+    session.receive(&output(&mut client), &mut Vec::new()).expect("both agree");
+    assert!(session.has_ended() && !session.is_handshaking());
 }
 
 /// A message in records of one byte costs no more than its records.
