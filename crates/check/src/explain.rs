@@ -328,7 +328,7 @@ impl Explanation<'_> {
             if !has_own_rules {
                 rules.guards_at(cut.script, asked).for_each(|(_, guard)| self.access(guard));
             }
-            match rules.refusal_of_program(cut.script, asked).filter(|_| !has_own_rules) {
+            match rules.refusal_of_other(cut.script, asked).filter(|_| !has_own_rules) {
                 Some(route) => {
                     self.say(format_args!(
                         "answer: refused by the route {}, which covers the program",
@@ -407,15 +407,15 @@ impl Explanation<'_> {
     /// Describes the rules for the index page at `page`; `true` if a route refuses the page.
     fn is_refused_page(&mut self, page: &[u8], asked: Asked<'_>) -> bool {
         let rules = self.options.hosts.host(self.host).rules;
-        let Some(route) = rules.route_of_index_page(page, asked) else { return false };
-        let is_refused = route.refuses(asked.peer);
-        if is_refused {
+        if let Some(route) = rules.refusal_of_other(page, asked) {
             let place = PlaceOf(route);
             self.say(format_args!("answer: refused by the route {place}, which covers the index page"));
-        } else {
+            return true;
+        }
+        if rules.guards_index_page(page, asked) {
             rules.guards_at(page, asked).for_each(|(_, guard)| self.access(guard));
         }
-        is_refused
+        false
     }
 
     /// The entry of a path, or the status of a path that no file can have.

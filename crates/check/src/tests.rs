@@ -68,6 +68,23 @@ fn explanation_ends_at_path_that_no_file_has() {
     assert!(answer("/a/b").starts_with("answer: the file "), "{}", answer("/a/b"));
 }
 
+/// Regression: after a rewrite the explanation left out the rules that an earlier route has for the
+/// index page.
+#[test]
+fn explanation_names_rules_of_rewritten_index_page() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("site/docs")).unwrap();
+    fs::write(folder.path().join("site/docs/index.html"), "page").unwrap();
+    let text = "[[host]]\nroot = \"site\"\n\
+                [[host.route]]\nsuffix = \".html\"\naction = \"files\"\naccess.deny = [\"192.0.2.0/24\"]\n\
+                [[host.route]]\npath = \"/d\"\naction = \"rewrite\"\nto = \"/docs/\"\n";
+    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
+    for url in ["/docs/", "/d"] {
+        let lines = explain(&options, url).unwrap();
+        assert!(lines.contains("access: the client's network (else 403)"), "{url}: {lines}");
+    }
+}
+
 /// Regression: the check passed, and the server ended with an error of the system.
 #[test]
 fn too_long_path_of_control_socket_is_refused() {

@@ -84,9 +84,12 @@ fn refused_page(
     // Such hosts are rare enough for a copy of the reference.
     let met = local.hosts.met(host);
     let Host { rules, name, .. } = met.host();
-    let route = rules.route_of_index_page(&page, head.asked(request))?;
-    if route.refuses(head.visitor.peer) {
+    let asked = head.asked(request);
+    if let Some(route) = rules.refusal_of_other(&page, asked) {
         return Some(by_route(local, route, name, request, &page, *head, out));
+    }
+    if !rules.guards_index_page(&page, asked) {
+        return None;
     }
     check_other(local, host, &page, request, head, out)
 }

@@ -156,7 +156,7 @@ fn refuse_program(
     let out = &mut connection.output;
     core_context::with(|local| {
         check_script(local, request, head, script, out).or_else(|| {
-            let route = rules.refusal_of_program(script, head.asked(request))?;
+            let route = rules.refusal_of_other(script, head.asked(request))?;
             Some(answer::by_route(local, route, name, request, script, *head, out))
         })
     })

@@ -190,13 +190,12 @@ fn index_page_has_its_own_guard(io: Io) {
 }
 
 /// Regression: a folder sent its index page although a route denied the page, or asked for a
-/// password.
+/// password. After a rewrite to the folder, an `access` of a route before the rewrite did not hold.
 fn index_file_has_rules_of_its_own_path(io: Io) {
     let site = site();
-    for page in
-        ["index.html", "denied/index.html", "secret/index.html", "hidden/index.html", "open/index.html"]
-    {
-        site.write(page, page.as_bytes());
+    for folder in ["", "denied/", "secret/", "hidden/", "open/", "near/"] {
+        let page = format!("{folder}index.html");
+        site.write(&page, page.as_bytes());
     }
     site.write("folder/alias/index.html", b"alias");
     let server = serve(
@@ -208,7 +207,9 @@ fn index_file_has_rules_of_its_own_path(io: Io) {
          [[host.route]]\nprefix = \"/other\"\naction = \"files\"\nroot = \"site/folder\"\n\
          [[host.route]]\npath = \"/denied/index.html\"\naction = \"deny\"\n\
          [[host.route]]\npath = \"/hidden/index.html\"\nfrom = [\"192.0.2.1\"]\naction = \"files\"\n\
-         [[host.route]]\npattern = \"^/secret/.*html$\"\naction = \"files\"\naccess.users = \"users\"\n",
+         [[host.route]]\npattern = \"^/secret/.*html$\"\naction = \"files\"\naccess.users = \"users\"\n\
+         [[host.route]]\npath = \"/near/index.html\"\naction = \"files\"\naccess.deny = [\"10.0.0.0/8\"]\n\
+         [[host.route]]\npattern = \"^/to/(.*)$\"\naction = \"rewrite\"\nto = \"/{1}\"\n",
     );
     let mut client = server.client();
     // More than the requests that the server answers without its cache.
@@ -221,14 +222,24 @@ fn index_file_has_rules_of_its_own_path(io: Io) {
             ("/hidden/", 404),
             ("/secret/", 401),
             ("/other/alias/", 403),
+            ("/near/", 403),
             // By `try`.
             ("/missing", 401),
+            // By a rewrite.
+            ("/to/open/", 200),
+            ("/to/denied/", 403),
+            ("/to/hidden/", 404),
+            ("/to/secret/", 401),
+            ("/to/near/", 403),
+            ("/to/missing", 401),
         ] {
             assert_eq!(status(&mut client, target, "10.2.0.1"), expected, "{target}");
         }
     }
-    assert_eq!(status(&mut client, "/hidden/", "192.0.2.1"), 200);
-    for target in ["/secret/", "/missing"] {
+    for target in ["/hidden/", "/near/", "/to/hidden/", "/to/near/"] {
+        assert_eq!(status(&mut client, target, "192.0.2.1"), 200, "{target}");
+    }
+    for target in ["/secret/", "/missing", "/to/secret/", "/to/missing"] {
         assert_eq!(client.get_with(target, &[RIGHT]).text(), "secret/index.html", "{target}");
     }
     server.stops_clean();

@@ -25,18 +25,18 @@ impl Rules {
         first.filter(|(_, route)| route.refuses(asked.peer))
     }
 
-    /// The route that refuses the program at `script`, decoded, to the client. The rest of the
-    /// request's path is for the program, so the routes did not see the program's own path.
-    pub fn refusal_of_program(&self, script: &[u8], asked: Asked<'_>) -> Option<&Route> {
-        self.route(script, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
+    /// The route that refuses the program or the index page at `path`, decoded, to the client. The
+    /// request has another path, so the routes did not see this path.
+    pub fn refusal_of_other(&self, path: &[u8], asked: Asked<'_>) -> Option<&Route> {
+        self.route(path, asked).map(|(_, route)| route).filter(|route| route.refuses(asked.peer))
     }
 
-    /// The route for the index page at `page`, decoded, if the route refuses the page to the
-    /// client, or has rules about clients of its own. Otherwise the rules for the folder decide,
-    /// because a redirect from a page to its folder is common.
-    pub fn route_of_index_page(&self, page: &[u8], asked: Asked<'_>) -> Option<&Route> {
-        let (_, route) = self.route(page, asked)?;
-        (route.refuses(asked.peer) || route.guard.is_some()).then_some(route)
+    /// Whether a route has rules about clients of its own for the index page at `page`, decoded.
+    /// Otherwise the rules for the folder decide, because a redirect from a page to its folder is
+    /// common.
+    pub fn guards_index_page(&self, page: &[u8], asked: Asked<'_>) -> bool {
+        let routes = [self.route(page, asked), self.route_before_rewrite(page, asked)];
+        routes.into_iter().flatten().any(|(_, route)| route.guard.is_some())
     }
 
     /// Whether the route for `path`, decoded, names a part of the path behind the program `script`.
@@ -53,12 +53,17 @@ impl Rules {
     /// route that answers. After a rewrite, the rules of the first earlier route with this path
     /// come before, because a rewrite must not lead past them.
     pub fn guards_at(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = (u32, &Guard)> {
-        let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
-        let mut earlier = self.routes.iter().enumerate().take(asked.first);
-        let earlier = earlier.find(|(_, route)| !is_rewrite(route) && route.matches(path, asked));
+        let earlier = self.route_before_rewrite(path, asked);
         let answers = self.route(path, asked).or(earlier);
         let before = earlier.map(|earlier| self.guard_of(Some(earlier)));
         [before.flatten(), self.guard_of(answers)].into_iter().flatten()
+    }
+
+    /// The first route before [`Asked::first`] that matches `path`. Rewrites do not count.
+    fn route_before_rewrite(&self, path: &[u8], asked: Asked<'_>) -> Option<(usize, &Route)> {
+        let is_rewrite = |route: &Route| matches!(route.action, Action::Rewrite { .. });
+        let mut earlier = self.routes.iter().enumerate().take(asked.first);
+        earlier.find(|(_, route)| !is_rewrite(route) && route.matches(path, asked))
     }
 
     /// The rules about clients of a route, or of the host if the route has none.
