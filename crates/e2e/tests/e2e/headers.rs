@@ -1,11 +1,16 @@
 //! The keys `headers`, `add_headers`, `cache_control`, `types` and `etag`: fields of answers.
 
-use crate::support::{ExpectedContent, Io, TestServer, TestSite, on_usual};
+use crate::{
+    support::{ExpectedContent, Io, TestServer, TestSite, on_usual},
+    tls::{self, TestCertificate, secure_addr, trusting},
+};
 use rustix::process::Signal;
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use rustls::version::TLS13;
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 on_usual!(
     host_and_route_set_fields_of_every_answer,
+    field_of_host_replaces_order_to_use_https,
     program_fields_are_replaced_and_removed,
     media_type_decides_about_caching,
     file_without_tag_is_compared_by_date,
@@ -69,6 +74,28 @@ fn host_and_route_set_fields_of_every_answer(io: Io) {
     for status in [200, 404, 200] {
         let answer = client.read(ExpectedContent::Follows);
         assert_eq!((answer.status, answer.field("x-content-type-options")), (status, "nosniff"));
+    }
+    server.stops_clean();
+}
+
+/// Regression: the line of the server came before the line of the host, and browsers obey the first
+/// line alone (RFC 6797, section 8.1).
+fn field_of_host_replaces_order_to_use_https(io: Io) {
+    let site = TestSite::new();
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let text = "[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n[[host]]\n\
+                root = \"site\"\ncertificate = \"a.crt\"\nkey = \"a.key\"\nhttps = \"only\"\n\
+                headers = { Strict-Transport-Security = \"max-age=60\" }\n";
+    let server = TestServer::configured(io, &site, text);
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    for target in ["/", "/none"] {
+        let mut client = tls::client(secure_addr(&server), &config, "a.example");
+        let answer = tls::get(&mut client, target);
+        let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+        let is_order = |line: &&str| line.starts_with("strict-transport-security:");
+        let orders: Vec<&str> = answer.lines().filter(is_order).collect();
+        assert_eq!(orders, ["strict-transport-security: max-age=60"], "{target}");
     }
     server.stops_clean();
 }

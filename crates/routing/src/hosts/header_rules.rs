@@ -25,16 +25,19 @@ const OF_SERVER: [&str; 12] = [
     "upgrade",
 ];
 
-/// Fields that the server writes itself, in at least one kind of answer. A rule with another name
-/// needs no filter.
-const WRITTEN: [&str; 10] = [
+/// Fields that the server writes itself, in at least one kind of answer. The page in place of a
+/// program's error has some fields of the program. A rule with another name needs no filter.
+const WRITTEN: [&str; 13] = [
     "allow",
     "cache-control",
     "content-type",
     "endpoint-load-metrics",
     "location",
+    "proxy-authenticate",
     "retry-after",
     "server",
+    "set-cookie",
+    "strict-transport-security",
     "vary",
     "www-authenticate",
     "expires",
@@ -341,6 +344,17 @@ mod tests {
         assert_eq!(rules.plain_block(), None);
         let plain = HeaderRules::new(vec![set("X-A", &["b"])]).unwrap();
         assert_eq!(plain.plain_block(), Some(&b"X-A: b\r\n"[..]));
+    }
+
+    /// Regression: a line of the server, or of a program's error, stayed beside the line of a rule.
+    #[test]
+    fn rule_replaces_line_of_the_server() {
+        for name in ["Strict-Transport-Security", "Set-Cookie", "Proxy-Authenticate"] {
+            let rules = HeaderRules::new(vec![set(name, &["own"])]).unwrap();
+            assert_eq!(rules.plain_block(), None, "{name}");
+            let head = format!("HTTP/1.1 200 OK\r\n{name}: other\r\n");
+            assert_eq!(edited(&rules, &head), format!("HTTP/1.1 200 OK\r\n{name}: own\r\n"));
+        }
     }
 
     #[test]
