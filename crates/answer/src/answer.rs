@@ -12,7 +12,7 @@ mod gate;
 mod limit_notice;
 mod resolved;
 
-pub use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page};
+pub use by_rules::{ErrorPageCall, RewrittenTarget, by_error_page, use_rules_at};
 pub use coded::{FileToCompress, by_coded_content, file_of_program};
 pub use folder::by_unopened_folder;
 pub use gate::{Challenge, ProgressEntry, RateWait, check_other};
@@ -209,7 +209,7 @@ pub fn found(
         }
         outcome => match tried(local, host, request, outcome, *head) {
             Some(answer) => answer,
-            None => found_by_files(local, site, request, handle, *head, out),
+            None => found_by_files(local, site, request, handle, head, out),
         },
     }
 }
@@ -227,6 +227,7 @@ pub fn index_program(
     if let Some(answer) = check_other(local, host, script, request, head, out) {
         return answer;
     }
+    use_rules_at(local, host, script, request, head);
     // Programs are rare enough for a copy of the reference.
     let met = local.hosts.met(host);
     let Host { rules, name, .. } = met.host();
@@ -250,14 +251,14 @@ pub fn found_by_files(
     site: &Arc<Site>,
     request: &Request<'_>,
     handle: &EntryHandle,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
         EntryOutcome::Listing { .. } if reads(request.method) => {
-            listed(local, site, request, handle, head, out)
+            listed(local, site, request, handle, *head, out)
         }
-        EntryOutcome::Listing { .. } => without_file(local, request.method, head, out),
+        EntryOutcome::Listing { .. } => without_file(local, request.method, *head, out),
         _ => resolved(local, request, handle, head, out),
     }
 }

@@ -20,7 +20,7 @@ use vermeil_state::core_context;
 pub(crate) async fn answer(
     connection: &mut Connection,
     request: &Request<'_>,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     folder: &Met,
     below: &[u8],
 ) -> Result<Answer, Lost> {
@@ -29,25 +29,25 @@ pub(crate) async fn answer(
         Err(failure) => {
             let out = &mut connection.output;
             return Ok(core_context::with(|local| match failure {
-                Some(failure) => answer::not_served(local, &failure, head, out),
-                None => answer::error(local, Status::NotFound, b"", head, out),
+                Some(failure) => answer::not_served(local, &failure, *head, out),
+                None => answer::error(local, Status::NotFound, b"", *head, out),
             }));
         }
     };
     let handle = calls::look_up(connection, &site, &encoded(below)).await?;
     let out = &mut connection.output;
     Ok(core_context::with(|local| match handle {
-        Err(Status::ServiceUnavailable) => Answer::Ready(busy(local, head, out)),
-        Err(status) => answer::error(local, status, b"", head, out),
+        Err(Status::ServiceUnavailable) => Answer::Ready(busy(local, *head, out)),
+        Err(status) => answer::error(local, status, b"", *head, out),
         Ok(handle) => match handle.outcome() {
             EntryOutcome::Redirect { .. } => {
                 let mut decoded = Vec::new();
                 match path::decode_for_program(request.target.path, &mut decoded) {
                     Ok(own) => {
                         let location = [&*encoded(own.bytes), b"/"].concat();
-                        answer::redirect(local, &location, request, head, out)
+                        answer::redirect(local, &location, request, *head, out)
                     }
-                    Err(wrong) => answer::error(local, wrong.status(), b"", head, out),
+                    Err(wrong) => answer::error(local, wrong.status(), b"", *head, out),
                 }
             }
             _ => answer::found_by_files(local, &site, request, &handle, head, out),

@@ -105,7 +105,7 @@ async fn give(
             Deferred::Try(host) => try_files::answer(connection, &acting.parsed(), head, host).await?,
             Deferred::Rewrite(rewritten) => acting.rewrite(connection, head, rewritten),
             Deferred::Alias(folder, path) => {
-                alias::answer(connection, &acting.parsed(), *head, &folder, &path).await?
+                alias::answer(connection, &acting.parsed(), head, &folder, &path).await?
             }
             Deferred::ErrorPage(call) => error_page(connection, &acting.parsed(), *head, &call).await?,
             Deferred::Program(call) => acting.program(connection, head, call).await?,
@@ -197,7 +197,7 @@ async fn resolved(
             let request = parsed(acting);
             match local.hosts.hosts().find_at(request.host, head.visitor.at) {
                 Some(host) => answer::found(local, host, &site, &request, &handle, head, out),
-                None => answer::found_by_files(local, &site, &request, &handle, *head, out),
+                None => answer::found_by_files(local, &site, &request, &handle, head, out),
             }
         }
         Err(_) => Answer::Ready(busy(local, *head, out)),

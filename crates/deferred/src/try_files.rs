@@ -66,7 +66,7 @@ pub(crate) async fn answer(
     match calls::look_up(connection, &site, request.target.path).await? {
         Ok(handle) => {
             let out = &mut connection.output;
-            Ok(core_context::with(|local| answer::found_by_files(local, &site, request, &handle, *head, out)))
+            Ok(core_context::with(|local| answer::found_by_files(local, &site, request, &handle, head, out)))
         }
         Err(status) => Ok(refused(connection, status, *head)),
     }
@@ -97,7 +97,7 @@ impl Tried<'_> {
         let out = &mut connection.output;
         let is_folder = self.target.ends_with(b"/");
         core_context::with(|local| match handle.outcome() {
-            EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, *head, out)),
+            EntryOutcome::Unavailable(_) => Some(answer::resolved(local, request, handle, head, out)),
             EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Listing { .. }
                 if self.lacks_slash() =>
             {
@@ -106,7 +106,7 @@ impl Tried<'_> {
             }
             EntryOutcome::File(_) => Some(match self.refused_client(local, head, out) {
                 Some(answer) => answer,
-                None => answer::resolved_for(local, request, Some(self.target), handle, *head, out),
+                None => answer::resolved_for(local, request, Some(self.target), handle, head, out),
             }),
             EntryOutcome::Program { script } => {
                 let host = local.hosts.hosts().find_at(request.host, head.visitor.at);
@@ -117,16 +117,15 @@ impl Tried<'_> {
             }
             EntryOutcome::Listing { .. } if is_folder => Some(match self.refused_client(local, head, out) {
                 Some(answer) => answer,
-                None => answer::found_by_files(local, site, request, handle, *head, out),
+                None => answer::found_by_files(local, site, request, handle, head, out),
             }),
-            EntryOutcome::Forbidden if is_folder => {
-                Some(answer::resolved(local, request, handle, *head, out))
-            }
+            EntryOutcome::Forbidden if is_folder => Some(answer::resolved(local, request, handle, head, out)),
             _ => None,
         })
     }
 
     /// The answer, if the rules about clients for the candidate do not let the request in.
+    /// Otherwise the answer gets the rules of the candidate's route.
     fn refused_client(
         &self,
         local: &mut CoreContext,
@@ -135,7 +134,11 @@ impl Tried<'_> {
     ) -> Option<Answer> {
         let Self { request, target, .. } = *self;
         let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
-        answer::check_other(local, host, target, request, head, out)
+        let refused = answer::check_other(local, host, target, request, head, out);
+        if refused.is_none() {
+            answer::use_rules_at(local, host, target, request, head);
+        }
+        refused
     }
 
     /// Whether the candidate is the folder of a request without a slash at its end. The links of a

@@ -1,4 +1,5 @@
-//! Answers that the operator's rules give: rewritten targets, fixed texts and pages of errors.
+//! Answers that the operator's rules give: rewritten targets, fixed texts and pages of errors. Also
+//! the rules of an answer whose path is not the request's own path.
 //!
 //! Tested through the binary (`crates/e2e/tests/e2e/routes.rs`).
 
@@ -7,10 +8,10 @@ use crate::pages::{finish, page};
 use vermeil_exchange::{AnswerHead, Sent};
 use vermeil_files::{EntryHandle, EntryOutcome, SERVER};
 use vermeil_http::{
-    Request, Status,
+    Request, Status, path,
     response::{HeadWriter, PageContent as Sends},
 };
-use vermeil_routing::hosts::{Action, Met};
+use vermeil_routing::hosts::{Action, AnswerRulesId, HostId, Met};
 use vermeil_state::core_context::CoreContext;
 
 /// The target that takes the place of a request's target.
@@ -31,6 +32,26 @@ pub struct ErrorPageCall {
     pub host: Met,
     /// The path of the page, decoded.
     pub path: Box<str>,
+}
+
+/// Gives the answer the rules of the route for the file or program at `path`, decoded, if that
+/// route has any. That file or program answers `request`, although the request's own path differs.
+/// If the route for the own path forbids compression, the answer is not compressed.
+pub fn use_rules_at(
+    local: &CoreContext,
+    host: HostId,
+    path: &[u8],
+    request: &Request<'_>,
+    head: &mut AnswerHead,
+) {
+    head.use_configuration(local.hosts.configuration());
+    let (rules, asked) = (local.hosts.hosts().host(host).rules, head.asked(request));
+    let Some(route) = rules.route_with_answers(path, asked) else { return };
+    let mut decoded = Vec::new();
+    let own = path::decode_for_program(request.target.path, &mut decoded);
+    let is_forbidden = own.is_ok_and(|own| rules.forbid_compression(own.bytes, asked));
+    let of_route = local.hosts.rules_of_answers(host, Some(route));
+    head.rules = if is_forbidden { of_route.map(AnswerRulesId::without_compression) } else { of_route };
 }
 
 /// Answers with the text of a route, or with the page of its status.

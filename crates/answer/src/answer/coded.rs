@@ -62,6 +62,9 @@ impl FileReply<'_> {
     }
 
     fn coded_use(&self, variant: &Variant, rules: AnswerRulesId) -> CodedUse {
+        if !rules.may_compress() {
+            return CodedUse::No;
+        }
         self.local.hosts.with_rules(rules, |rules| {
             let Some(rules) = &rules.compression else { return CodedUse::No };
             let (bytes, compressor) = (variant.bytes(), self.local.server.compressor());

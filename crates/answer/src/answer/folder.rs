@@ -65,7 +65,7 @@ fn by_folder(
         }
         _ => {}
     }
-    resolved(local, request, &handle, *head, out)
+    resolved(local, request, &handle, head, out)
 }
 
 /// Answers `request` from a `folder` that stays closed; `None` if the folder has to be opened.
@@ -119,7 +119,7 @@ fn by_entry(
     let handle = EntryHandle::from(entry);
     match tried(local, host, request, handle.outcome(), *head) {
         Some(answer) => answer,
-        None => resolved(local, request, &handle, *head, out),
+        None => resolved(local, request, &handle, head, out),
     }
 }
 

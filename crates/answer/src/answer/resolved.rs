@@ -1,12 +1,13 @@
 //! The answer to a request whose path has been resolved, and the rules for index pages.
 //!
 //! A folder answers with its index page. A route for the page's own path may refuse the page, or
-//! have rules about clients, and both hold for the folder too.
+//! have rules about clients or answers, and all hold for the folder too.
 //! Leaves out index pages that are programs (`super::index_program`). Tested through the binary
 //! (`crates/e2e/tests/e2e/access.rs`).
 
 use super::{
-    Answer, FileReply, by_route, check_other, error, error_page, error_with, reads, redirect, without_file,
+    Answer, FileReply, by_route, check_other, error, error_page, error_with, reads, redirect, use_rules_at,
+    without_file,
 };
 use crate::pages::RETRY_AFTER;
 use vermeil_exchange::AnswerHead;
@@ -20,7 +21,7 @@ pub fn resolved(
     local: &mut CoreContext,
     request: &Request<'_>,
     handle: &EntryHandle,
-    head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     resolved_for(local, request, None, handle, head, out)
@@ -32,7 +33,7 @@ pub fn resolved_for(
     request: &Request<'_>,
     target: Option<&[u8]>,
     handle: &EntryHandle,
-    mut head: AnswerHead,
+    head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Answer {
     match handle.outcome() {
@@ -40,30 +41,32 @@ pub fn resolved_for(
         EntryOutcome::File(_) | EntryOutcome::Program { .. } | EntryOutcome::Forbidden
             if !reads(request.method) =>
         {
-            without_file(local, request.method, head, out)
+            without_file(local, request.method, *head, out)
         }
-        EntryOutcome::File(file) => match refused_page(local, request, target, file, &mut head, out) {
+        EntryOutcome::File(file) => match refused_page(local, request, target, file, head, out) {
             Some(answer) => answer,
-            None => FileReply { local, request, handle, head, out, vary: b"" }.file(file),
+            None => FileReply { local, request, handle, head: *head, out, vary: b"" }.file(file),
         },
-        EntryOutcome::Redirect { location } => redirect(local, location, request, head, out),
+        EntryOutcome::Redirect { location } => redirect(local, location, request, *head, out),
         EntryOutcome::Listing { .. } => unreachable!("lists are made by jobs"),
         EntryOutcome::Program { .. } | EntryOutcome::Forbidden => {
-            error(local, Status::Forbidden, b"", head, out)
+            error(local, Status::Forbidden, b"", *head, out)
         }
         EntryOutcome::NotFound(_) => {
-            let of_host = error_page(local, Status::NotFound, head);
+            let of_host = error_page(local, Status::NotFound, *head);
             match handle.not_found_page().filter(|_| of_host.is_none() && reads(request.method)) {
-                Some(page) => FileReply { local, request, handle, head, out, vary: b"" }.not_found(page),
-                None => error_with(local, of_host, (Status::NotFound, b""), head, out),
+                Some(page) => {
+                    FileReply { local, request, handle, head: *head, out, vary: b"" }.not_found(page)
+                }
+                None => error_with(local, of_host, (Status::NotFound, b""), *head, out),
             }
         }
-        EntryOutcome::Unavailable(status) => error(local, *status, RETRY_AFTER, head, out),
+        EntryOutcome::Unavailable(status) => error(local, *status, RETRY_AFTER, *head, out),
     }
 }
 
 /// The answer in place of `file`, the index page of the folder `target`, if a route for the page's
-/// own path does not let the request in.
+/// own path does not let the request in. Otherwise the answer gets the rules of that route.
 #[inline]
 fn refused_page(
     local: &mut CoreContext,
@@ -73,7 +76,8 @@ fn refused_page(
     head: &mut AnswerHead,
     out: &mut Vec<u8>,
 ) -> Option<Answer> {
-    let name = file.index_name().filter(|_| local.hosts.hosts().may_refuse_index_pages())?;
+    let name = file.index_name().filter(|_| local.hosts.hosts().routes_concern_index_pages())?;
+    head.use_configuration(local.hosts.configuration());
     let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
     let mut decoded = Vec::new();
     let folder = match target {
@@ -81,15 +85,20 @@ fn refused_page(
         None => path::decode_for_program(request.target.path, &mut decoded).ok()?.bytes,
     };
     let page = [folder, name.as_bytes()].concat();
-    // Such hosts are rare enough for a copy of the reference.
-    let met = local.hosts.met(host);
-    let Host { rules, name, .. } = met.host();
+    let rules = local.hosts.hosts().host(host).rules;
     let asked = head.asked(request);
-    if let Some(route) = rules.refusal_of_other(&page, asked) {
+    if rules.refusal_of_other(&page, asked).is_some() {
+        // Such requests are rare enough for a copy of the reference.
+        let met = local.hosts.met(host);
+        let Host { rules, name, .. } = met.host();
+        let route = rules.refusal_of_other(&page, asked)?;
         return Some(by_route(local, route, name, request, &page, *head, out));
     }
-    if !rules.guards_index_page(&page, asked) {
-        return None;
+    if rules.guards_index_page(&page, asked)
+        && let Some(answer) = check_other(local, host, &page, request, head, out)
+    {
+        return Some(answer);
     }
-    check_other(local, host, &page, request, head, out)
+    use_rules_at(local, host, &page, request, head);
+    None
 }

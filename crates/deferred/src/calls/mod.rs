@@ -62,7 +62,6 @@ pub(crate) async fn answer(
     if call.reason == ProgramReason::Cgi {
         return by_cgi(connection, request, file_head, call).await;
     }
-    let head = file_head.of_program();
     let program = match route::find(connection, request, file_head, call).await? {
         RequestRoute::Program(program) => program,
         RequestRoute::File(answer) => return Ok(CallOutcome::Answer(answer, file_head.persistence)),
@@ -76,6 +75,7 @@ pub(crate) async fn answer(
     let php = call.answering.php_of(&call.host.host().rules.php);
     let user = known_user(connection, request, *file_head, call, &program.script);
     let asking = asking(call, &shared, user.as_deref());
+    let head = file_head.of_program();
     let result = php::run(connection, request, head, &asking, php, &program).await;
     note_drain(file_head);
     let head = file_head.of_program();
@@ -113,10 +113,9 @@ async fn by_cgi(
     file_head: &mut AnswerHead,
     call: &GatewayRequest,
 ) -> Result<CallOutcome, EndedAnswer> {
-    let head = file_head.of_program();
     let shared = shared();
     let script = call.script.as_deref();
-    let found = cgi::find(connection, request, head, &call.host, shared.cgi(), script).await?;
+    let found = cgi::find(connection, request, *file_head, &call.host, shared.cgi(), script).await?;
     let program = match found {
         Ok(program) => program,
         Err(cgi::NoProgram { status, reason }) => {
@@ -132,6 +131,7 @@ async fn by_cgi(
     }
     let user = known_user(connection, request, *file_head, call, program.script());
     let asking = asking(call, &shared, user.as_deref());
+    let head = file_head.of_program();
     let result = program.run(connection, request, head, &asking).await;
     note_drain(file_head);
     let head = file_head.of_program();
@@ -163,7 +163,7 @@ fn refuse_program(
 }
 
 /// The answer in place of `script`, decoded, unless the present rules about clients for its path
-/// let the request in.
+/// let the request in. Otherwise the answer gets the rules of the program's route.
 fn check_script(
     local: &mut CoreContext,
     request: &Request<'_>,
@@ -173,7 +173,11 @@ fn check_script(
 ) -> Option<Answer> {
     // A reload may have changed the numbers of hosts since the request came.
     let host = local.hosts.hosts().find_at(request.host, head.visitor.at)?;
-    answer::check_other(local, host, script, request, head, out)
+    let refused = answer::check_other(local, host, script, request, head, out);
+    if refused.is_none() {
+        answer::use_rules_at(local, host, script, request, head);
+    }
+    refused
 }
 
 /// The state of programs that all cores share.

@@ -205,7 +205,7 @@ impl RouteSearch<'_> {
             if is_missing && call.host.host().rules.has_candidates(request, head.asked(request)) {
                 return Answer::Slow(Deferred::Try(call.host.clone()));
             }
-            answer::found_by_files(local, site, request, &handle, **head, out)
+            answer::found_by_files(local, site, request, &handle, head, out)
         }))
     }
 }

@@ -17,6 +17,7 @@ on_usual!(
     content_that_slow_client_receives_is_bounded,
     programs_are_compressed,
     program_fields_forbid_compression,
+    route_of_answering_path_decides,
     each_event_of_a_stream_arrives_at_once,
     answers_beyond_bounds_go_as_they_are,
     reload_changes_bounds_and_rules,
@@ -504,6 +505,45 @@ fn program_fields_forbid_compression(io: Io) {
         let expected = (target == "coded").then_some("x-own");
         assert_eq!((answer.get("content-encoding"), answer.get("vary")), (expected, None), "{target}");
     }
+}
+
+/// Regression: the rules of the route for an index page, or for a path of `try`, did not hold.
+fn route_of_answering_path_decides(io: Io) {
+    let site = TestSite::new();
+    open_to_all(&site);
+    site.remove("index.html");
+    for name in ["rows", "docs/index.html", "short.html", "open.txt", "secret.txt"] {
+        site.write(name, &page(15, 9_000));
+    }
+    script(&site, "index.cgi", "echo 'Content-Type: text/html'; echo; cat rows");
+    let text = "[[host]]\nroot = \"site\"\ncompress = true\nindex = [\"index.html\", \"index.cgi\"]\n\
+                try = [\"{path}\", \"{path}.txt\", \"{path}.html\", \"/index.cgi\"]\n\
+                [[host.route]]\nsuffix = \".cgi\"\naction = \"cgi\"\ncompress = false\nheaders = { X-Route = \"cgi\" }\n\
+                [[host.route]]\nsuffix = \".html\"\naction = \"files\"\ncompress = false\nheaders = { X-Route = \"html\" }\n\
+                [[host.route]]\nsuffix = \".txt\"\naction = \"files\"\nheaders = { X-Route = \"txt\" }\n\
+                [[host.route]]\npath = \"/secret\"\naction = \"files\"\ncompress = false\n";
+    let user = if rustix::process::geteuid().is_root() { "[cgi]\nuser = \"nobody\"\n" } else { "" };
+    let server = TestServer::configured(io, &site, &[text, user].concat());
+    let mut client = server.client();
+    for (method, target, route, coding) in [
+        ("GET", "/index.cgi", "cgi", None),
+        ("GET", "/index.cgi/x", "cgi", None),
+        ("GET", "/", "cgi", None),
+        ("POST", "/", "cgi", None),
+        ("GET", "/login", "cgi", None),
+        ("GET", "/docs/", "html", None),
+        ("GET", "/short", "html", None),
+        ("GET", "/open", "txt", Some("gzip")),
+        // Two routes concern this answer, and the route for the path of the request forbids
+        // compression.
+        ("GET", "/secret", "txt", None),
+    ] {
+        let answer = client.request(method, target, &[&accept("gzip"), "Content-Length: 0"]);
+        let is = (answer.status, answer.get("x-route"), answer.get("content-encoding"));
+        assert_eq!(is, (200, Some(route), coding), "{method} {target}");
+        assert!(decoded(&answer) == page(15, 9_000), "{method} {target}");
+    }
+    server.stops_clean();
 }
 
 fn each_event_of_a_stream_arrives_at_once(io: Io) {

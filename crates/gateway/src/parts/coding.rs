@@ -38,7 +38,8 @@ pub(super) enum AnswerCoding {
 impl AllowedCoding {
     /// The compression for the answer to `request`; `None` if the host compresses nothing.
     pub(crate) fn of(hosts: &CoreHosts, request: &Request<'_>, head: AnswerHead) -> Option<Self> {
-        let rules = hosts.with_rules(head.rules?, |rules| rules.compression.clone())?;
+        let rules = head.rules.filter(|rules| rules.may_compress())?;
+        let rules = hosts.with_rules(rules, |rules| rules.compression.clone())?;
         let coding = negotiate::choose_in_order(request.accept_encoding, &rules.codings);
         Some(Self { rules, coding })
     }

@@ -2,7 +2,7 @@
 //!
 //! Leaves out the choice of the answer (`answer.rs`). Tested through the binary.
 
-use super::{CompressionRules, HeaderRules};
+use super::{Action, Asked, CompressionRules, HeaderRules, Rules};
 use std::{fmt, ops::RangeInclusive, str::FromStr, sync::Arc};
 use vermeil_http::Status;
 
@@ -85,5 +85,21 @@ impl AnswerRules {
     pub fn replaced(&self, status: u16) -> Option<Status> {
         let known = *Status::ALL.iter().find(|known| known.code() == status)?;
         (self.replaces_program_errors && self.error_page(known).is_some()).then_some(known)
+    }
+}
+
+impl Rules {
+    /// The number of the route for the file or the program at `path`, decoded, if the route has
+    /// rules for answers.
+    pub fn route_with_answers(&self, path: &[u8], asked: Asked<'_>) -> Option<usize> {
+        let (number, route) = self.route(path, asked)?;
+        let is_of_file = matches!(route.action, Action::Files | Action::Cgi);
+        (is_of_file && route.answers.is_some()).then_some(number)
+    }
+
+    /// Whether the route for `path`, decoded, has rules for answers without compression.
+    pub fn forbid_compression(&self, path: &[u8], asked: Asked<'_>) -> bool {
+        let answers = self.route(path, asked).and_then(|(_, route)| route.answers.as_ref());
+        answers.is_some_and(|answers| answers.compression.is_none())
     }
 }

@@ -237,6 +237,20 @@ pub struct AnswerRulesId {
     host: HostId,
     rules: u32,
     route: Option<u32>,
+    /// Whether another route of the request forbids compression.
+    is_uncompressed: bool,
+}
+
+impl AnswerRulesId {
+    /// The same rules, without compression.
+    pub fn without_compression(self) -> Self {
+        Self { is_uncompressed: true, ..self }
+    }
+
+    /// Whether the compression of these rules holds.
+    pub fn may_compress(self) -> bool {
+        !self.is_uncompressed
+    }
 }
 
 /// Keeps the configuration of an answer's rules.
@@ -389,7 +403,7 @@ impl CoreHosts {
     pub fn rules_of_answers(&self, host: HostId, route: Option<usize>) -> Option<AnswerRulesId> {
         let rules = self.hosts.differing(host, route)?;
         let route = route.map(|route| u32::try_from(route).expect("a file has fewer routes"));
-        Some(AnswerRulesId { configuration: self.number, host, rules, route })
+        Some(AnswerRulesId { configuration: self.number, host, rules, route, is_uncompressed: false })
     }
 
     /// Calls `with` with the rules `id`. The rules are empty if the request does not hold its

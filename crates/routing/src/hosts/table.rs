@@ -274,7 +274,7 @@ struct RequestNeeds {
     visitor: bool,
     /// The log of their host.
     logs: bool,
-    /// The route of an index page: a route refuses clients, or has rules about clients.
+    /// The route of an index page: a route refuses clients, or has rules about clients or answers.
     index_pages: bool,
 }
 
@@ -746,7 +746,7 @@ impl HostsBuilder {
         let have_schemes = hosts.rules.iter().flat_map(|rules| &rules.routes).any(is_for_scheme);
         let have_redirects = hosts.rules.iter().any(|rules| rules.https != HttpsUse::Optional);
         let mut routes = hosts.rules.iter().flat_map(|rules| &rules.routes);
-        hosts.needs.index_pages = routes.any(Route::may_refuse);
+        hosts.needs.index_pages = routes.any(|route| route.may_refuse() || route.answers.is_some());
         hosts.needs.visitor = hosts.secure.ask_clients
             || has_private_routes
             || have_guards

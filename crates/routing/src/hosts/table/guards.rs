@@ -6,9 +6,10 @@
 use super::{Action, Asked, Guard, Hosts, Route, Rules};
 
 impl Hosts {
-    /// Whether the route of an index page may refuse the page, for any host.
+    /// Whether the route of an index page may refuse the page, or may have rules for the answer,
+    /// for any host.
     #[inline]
-    pub fn may_refuse_index_pages(&self) -> bool {
+    pub fn routes_concern_index_pages(&self) -> bool {
         self.needs.index_pages
     }
 }
