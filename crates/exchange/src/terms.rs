@@ -50,7 +50,8 @@ pub enum PasswordUse {
     /// The name that the client sent, if any, was not checked.
     #[default]
     NotAsked,
-    /// A name with a right password was needed.
+    /// A name with a right password was needed, at the path of the request or at a path before a
+    /// rewrite or a redirect within the server.
     Asked,
 }
 

@@ -26,6 +26,7 @@ use route::RequestRoute;
 use std::{fmt::Display, sync::Arc};
 use vermeil_http::{
     Method, Rejection, Request, Status, Version,
+    basic::BasicCredentials,
     gateway::{BadHead, field_lines, field_name, redirect},
     path,
     response::Persistence,
@@ -73,7 +74,7 @@ pub(crate) async fn answer(
     }
     let shared = shared();
     let php = call.answering.php_of(&call.host.host().rules.php);
-    let user = known_user(connection, request, *file_head, call, &program.script);
+    let user = known_user(connection, request, *file_head);
     let asking = asking(call, &shared, user.as_deref());
     let head = file_head.of_program();
     let result = php::run(connection, request, head, &asking, php, &program).await;
@@ -90,20 +91,16 @@ pub(crate) fn note_drain(head: &mut AnswerHead) {
     }
 }
 
-/// The user of the request that runs `script`, for the program and the log.
-fn known_user(
-    connection: &mut Connection,
-    request: &Request<'_>,
-    head: AnswerHead,
-    call: &GatewayRequest,
-    script: &[u8],
-) -> Option<Box<[u8]>> {
-    // Without a check under the present rules the name may be anyone's.
+/// The user of the request, for the program and the log, if the password was checked. A path before
+/// a rewrite or a redirect may have asked for the password, and then too the program does not get
+/// the password.
+fn known_user(connection: &mut Connection, request: &Request<'_>, head: AnswerHead) -> Option<Box<[u8]>> {
+    // Without a check the name may be anyone's.
     if head.password == PasswordUse::NotAsked {
         return None;
     }
     connection.note_password();
-    call.user_of(request, head.asked(request), script)
+    BasicCredentials::of(request).map(|credentials| credentials.user().into())
 }
 
 /// Answers `request` by the CGI program that its path names.
@@ -129,7 +126,7 @@ async fn by_cgi(
     if let Some(refusal) = refuse_program(connection, request, file_head, call, program.script()) {
         return Ok(CallOutcome::Answer(refusal, file_head.persistence));
     }
-    let user = known_user(connection, request, *file_head, call, program.script());
+    let user = known_user(connection, request, *file_head);
     let asking = asking(call, &shared, user.as_deref());
     let head = file_head.of_program();
     let result = program.run(connection, request, head, &asking).await;

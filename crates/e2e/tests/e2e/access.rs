@@ -8,6 +8,7 @@ on_usual! {
     networks_are_let_in_or_denied,
     password_opens_host_and_route,
     program_gets_user_and_no_password,
+    program_behind_checked_path_gets_no_password,
     index_page_has_its_own_guard,
     index_file_has_rules_of_its_own_path,
     index_page_of_cgi_folder_has_its_own_guard,
@@ -162,6 +163,31 @@ fn program_gets_user_and_no_password(io: Io) {
     let mut client = server.client();
     let response = post(&mut client, "/cgi-bin/who", &format!("{RIGHT}\r\n"));
     assert_eq!(response.text(), "  Basic YmNyeXB0OnJpZ2h0 hello");
+    server.stops_clean();
+}
+
+/// Regression: a rewrite or a redirect within the server led from a path with users to a program
+/// without. The program got the password, and no user.
+fn program_behind_checked_path_gets_no_password(io: Io) {
+    let site = site();
+    site.write("private/lead", b"#!/bin/sh\nprintf 'Location: /cgi-bin/who\\n\\n'\n");
+    fs::set_permissions(site.path("private/lead"), fs::Permissions::from_mode(0o755)).expect("ours");
+    let server = serve(
+        io,
+        &site,
+        &format!(
+            "[[host.route]]\npath = \"/short\"\naction = \"rewrite\"\nto = \"/cgi-bin/who\"\naccess.users = \"users\"\n\
+             [[host.route]]\nprefix = \"/private\"\naction = \"cgi\"\naccess.users = \"users\"\n{CGI}"
+        ),
+    );
+    let mut client = server.client();
+    for target in ["/short", "/private/lead"] {
+        assert_eq!(client.get(target).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[WRONG]).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[RIGHT]).text(), "Basic bcrypt none ", "{target}");
+    }
+    // The program's own path asks for no password.
+    assert_eq!(client.get_with("/cgi-bin/who", &[RIGHT]).text(), "  Basic YmNyeXB0OnJpZ2h0 ");
     server.stops_clean();
 }
 

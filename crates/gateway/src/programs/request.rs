@@ -7,8 +7,8 @@ use super::ProgramConfig;
 use crate::parts::Collected;
 use std::sync::Arc;
 use vermeil_exchange::{CoreHeadParts, RequestName};
-use vermeil_http::{Framing, Method, Request, basic::BasicCredentials, gateway::split, path};
-use vermeil_routing::hosts::{Action, Asked, CoreHosts, HostId, Met};
+use vermeil_http::{Framing, Method, Request, gateway::split, path};
+use vermeil_routing::hosts::{Action, CoreHosts, HostId, Met};
 use vermeil_settings::php::EXTENSION;
 
 /// A request that may be for a program.
@@ -72,17 +72,6 @@ impl GatewayRequest {
     ) -> Option<Self> {
         let call = Self::new(hosts, heads, host, request, ProgramReason::Index)?;
         Some(Self { script: Some(script.into()), ..call })
-    }
-
-    /// The name that came with a password, if the rules for the request's own path or for `script`,
-    /// both decoded, ask for a password.
-    pub fn user_of(&self, request: &Request<'_>, asked: Asked<'_>, script: &[u8]) -> Option<Box<[u8]>> {
-        let mut decoded = Vec::new();
-        let own = path::decode_for_program(request.target.path, &mut decoded).ok()?.bytes;
-        let rules = self.host.host().rules;
-        let asks = |path: &[u8]| rules.guards_at(path, asked).any(|(_, guard)| guard.realm.is_some());
-        let credentials = BasicCredentials::of(request).filter(|_| asks(own) || asks(script))?;
-        Some(credentials.user().into())
     }
 
     /// The same call for the CGI program `script`, an index page.
