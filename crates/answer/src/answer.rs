@@ -641,14 +641,22 @@ impl FileReply<'_> {
     #[inline]
     fn ranges(&self, variant: &Variant) -> Ranges {
         match self.request.range {
-            Some(range)
-                if self.request.method == Method::Get
-                    && self.request.preconditions.range_applies(&variant.validators()) =>
-            {
+            Some(range) if self.request.method == Method::Get && self.range_applies(variant) => {
                 ranges::parse(range, variant.bytes(), self.local.server.limits.ranges_max)
             }
             _ => Ranges::Whole,
         }
+    }
+
+    /// Whether `If-Range` lets the answer be a range of `variant`. If the answer varies, the same
+    /// content in another coding may have the same date, so the date is no strong validator (RFC
+    /// 9110, section 8.8.1).
+    fn range_applies(&self, variant: &Variant) -> bool {
+        let mut current = variant.validators();
+        if variant.varies() || !self.vary.is_empty() {
+            current.last_modified = None;
+        }
+        self.request.preconditions.range_applies(&current)
     }
 
     #[inline]

@@ -8,6 +8,7 @@ on_usual!(
     if_match_and_if_unmodified_since_protect,
     if_range_gives_a_part_of_the_same_only,
     a_date_never_joins_parts_of_two_contents,
+    a_date_continues_no_answer_that_varies,
 );
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -132,6 +133,28 @@ fn if_range_gives_a_part_of_the_same_only(io: Io) {
             assert_eq!(response.status, status, "{target} {condition}");
             let expected = if status == 206 { &content[10..20] } else { &content };
             assert!(response.body == expected, "{target} {condition}");
+        }
+    }
+    server.stops_clean();
+}
+
+/// Regression: the date of a copy in another coding let a range of the file continue the copy.
+fn a_date_continues_no_answer_that_varies(io: Io) {
+    let site = TestSite::new();
+    for name in ["plain.txt", "coded.txt", "coded.txt.gz"] {
+        site.write(name, &noise(3, 1000));
+        site.age(name);
+    }
+    let server = TestServer::start(io, &site, &[]);
+    let mut client = server.client();
+    for (target, by_date) in [("/plain.txt", 206), ("/coded.txt", 200)] {
+        until("the tag is strong", || server.get(target).field("etag").starts_with('"').then_some(()));
+        let whole = client.get(target);
+        assert_eq!(whole.field("last-modified"), DATE);
+        for (validator, status) in [(whole.field("etag"), 206), (DATE, by_date)] {
+            let condition = format!("If-Range: {validator}");
+            let response = client.get_with(target, &["Range: bytes=10-19", &condition]);
+            assert_eq!(response.status, status, "{target} {condition}");
         }
     }
     server.stops_clean();
