@@ -204,7 +204,7 @@ pub fn found(
 ) -> Answer {
     head.use_configuration(local.hosts.configuration());
     match handle.outcome() {
-        EntryOutcome::Program { script } if request.target.path.ends_with(b"/") => {
+        EntryOutcome::Program { script } if path::names_folder(request.target.path) => {
             index_program(local, host, request, script, head, out)
         }
         outcome => match tried(local, host, request, outcome, *head) {

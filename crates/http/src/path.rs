@@ -133,6 +133,12 @@ pub fn decode_for_program<'a>(raw: &'a [u8], out: &'a mut Vec<u8>) -> Result<Pro
     }
 }
 
+/// Whether `raw`, the path of a target, names a folder: the decoded path ends in a slash. `raw` may
+/// end in a dot segment instead.
+pub fn names_folder(raw: &[u8]) -> bool {
+    decode_for_program(raw, &mut Vec::new()).is_ok_and(|path| path.bytes.ends_with(b"/"))
+}
+
 /// A part of a target with all non-ASCII bytes escaped, as from a client that escapes.
 pub fn escaped(raw: &[u8]) -> Cow<'_, [u8]> {
     if raw.is_ascii() {

@@ -205,6 +205,13 @@ impl RouteSearch<'_> {
             if is_missing && call.host.host().rules.has_candidates(request, head.asked(request)) {
                 return Answer::Slow(Deferred::Try(call.host.clone()));
             }
+            // A dot segment may remove the name of a program, as in `/docs/x.php/..`.
+            if let EntryOutcome::Program { script } = handle.outcome()
+                && path::names_folder(request.target.path)
+                && let Some(host) = local.hosts.hosts().find_at(request.host, head.visitor.at)
+            {
+                return answer::index_program(local, host, request, script, head, out);
+            }
             answer::found_by_files(local, site, request, &handle, head, out)
         }))
     }

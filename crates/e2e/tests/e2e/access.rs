@@ -204,11 +204,13 @@ fn index_page_has_its_own_guard(io: Io) {
          [[host.route]]\nsuffix = \".html\"\naction = \"files\"\naccess.users = \"users\"\n",
     );
     let mut client = server.client();
-    assert_eq!(client.get("/").status, 401);
     assert_eq!(client.get("/index.cgi").status, 401);
-    assert_eq!(client.get_with("/", &[WRONG]).status, 401);
-    assert_eq!(client.get_with("/", &[RIGHT]).status, 200);
-    assert_eq!(post(&mut client, "/", "").status, 401);
+    for target in ["/", "/.", "/%2e", "/x/.."] {
+        assert_eq!(client.get(target).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[WRONG]).status, 401, "{target}");
+        assert_eq!(client.get_with(target, &[RIGHT]).status, 200, "{target}");
+        assert_eq!(post(&mut client, target, "").status, 401, "{target}");
+    }
     assert_eq!(client.get("/secret.html").status, 401);
     assert_eq!(client.get("/secret").status, 401);
     assert_eq!(client.get_with("/secret", &[RIGHT]).text(), "secret");

@@ -125,7 +125,7 @@ fn may_concern(request: &Request<'_>) -> Option<ProgramReason> {
         _ if names_program(path) || (path.contains(&b'%') && names_program_encoded(path)) => {
             Some(ProgramReason::Name)
         }
-        _ if !is_plain && path.ends_with(b"/") => Some(ProgramReason::Folder),
+        _ if !is_plain && path::names_folder(path) => Some(ProgramReason::Folder),
         _ => None,
     }
 }
@@ -167,6 +167,11 @@ mod tests {
             ("OPTIONS /", None),
             ("POST /a/", Some(ProgramReason::Folder)),
             ("PROPFIND /a/", Some(ProgramReason::Folder)),
+            ("POST /a/.", Some(ProgramReason::Folder)),
+            ("POST /a/%2e", Some(ProgramReason::Folder)),
+            ("POST /a/b/..", Some(ProgramReason::Folder)),
+            ("POST /a/...", None),
+            ("GET /a/.", None),
             ("POST /a", None),
             ("OPTIONS *", None),
         ] {

@@ -241,6 +241,16 @@ fn program_is_named_before_any_encoded_slash() {
 }
 
 #[test]
+fn slash_or_dot_segment_names_folder() {
+    for raw in ["/", "/a/", "/a/.", "/a/%2e", "/a/..", "/a/b/.%2E"] {
+        assert!(names_folder(raw.as_bytes()), "{raw}");
+    }
+    for raw in ["/a", "/a/...", "/a/.b", "/%zz/", "a/"] {
+        assert!(!names_folder(raw.as_bytes()), "{raw}");
+    }
+}
+
+#[test]
 fn bytes_beyond_ascii_are_escaped() {
     assert_eq!(escaped("/café?q=%C3%A9".as_bytes()), b"/caf%C3%A9?q=%C3%A9".as_slice());
     assert!(matches!(escaped(b"/a"), Cow::Borrowed(b"/a")));

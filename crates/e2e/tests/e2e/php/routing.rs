@@ -111,6 +111,13 @@ fn a_folder_without_a_page_is_answered_by_its_program(io: Io) {
         assert_eq!(client.get("/").text(), "<!doctype html>home\n", "a page comes first");
         assert_eq!(client.get("/blog/?x").text(), "/blog/index.php GET");
         assert_eq!(client.request("POST", "/blog/", &[]).text(), "/blog/index.php POST");
+        // Regression: such a folder was 403, because the path as received has no slash at its end.
+        for target in ["/blog/.", "/blog/%2e", "/blog/x/..", "/blog/x.php/.."] {
+            for method in ["GET", "POST"] {
+                let expected = format!("/blog/index.php {method}");
+                assert_eq!(client.request(method, target, &[]).text(), expected, "{target}");
+            }
+        }
         assert_eq!(client.get("/blog").field("location"), "/blog/");
         let plain = client.get("/plain/");
         assert_eq!(plain.status, if args.is_empty() { 200 } else { 403 });
