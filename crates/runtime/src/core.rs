@@ -11,6 +11,8 @@ mod clock;
 mod hop_request;
 mod run_state;
 
+pub(crate) use hop_request::HopAsk;
+
 use crate::{
     code::KnownCodes,
     color_meta::ColorMeta,

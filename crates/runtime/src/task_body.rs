@@ -269,8 +269,8 @@ where
     ) -> Option<PanicBox> {
         let panic = drop_contained(future);
         // The task hops nowhere any more. Cleared before `complete`, because a waker may panic
-        // there.
-        drop(current(|core| core.run.hop.take()));
+        // there. Dropped after `complete`, because the drop of a waker may panic too.
+        let _hops = current(|core| core.run.hop.take());
         task.body.deregister();
         task.complete(result);
         panic
@@ -279,10 +279,16 @@ where
     /// Moves the future to the color that the future asked for.
     #[cold]
     fn hop(&self, task: &TaskEvent<F, H>) {
-        if let Some(color) = current(|core| core.run.hop.take()).flatten() {
-            task.as_ref().future_slot().move_to(color.id());
-            self.go_to(color);
-            <Self as TaskBody>::wake(task);
+        let Some((last, earlier)) = current(|core| core.run.hop.take()).flatten() else { return };
+        task.as_ref().future_slot().move_to(last.color.id());
+        self.go_to(last.color);
+        // First, so that the panic of a waker leaves no task behind.
+        <Self as TaskBody>::wake(task);
+        // A combinator may poll a future only after a wake-up of the future's own waker.
+        for waker in std::iter::once(last.waker).chain(earlier.into_iter().map(|ask| ask.waker)) {
+            if !task.with_waker(|own| own.will_wake(&waker)) {
+                waker.wake();
+            }
         }
     }
 

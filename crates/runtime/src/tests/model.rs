@@ -1,6 +1,6 @@
 //! The programming model: exclusion by handler and group, colors by key, hopping, placement.
 
-use super::{Inside, PATIENCE, eventually, four_cores, runtime};
+use super::{Inside, PATIENCE, eventually, four_cores, runtime, within_patience};
 use crate::{
     Class, Color, Colored, CoreIndex, Exclusion, Handle, Handler, Place, Policy, Runtime, Spec, Task,
     core_index, current_color, hop, sleep, yield_now,
@@ -8,12 +8,12 @@ use crate::{
 use std::{
     future::{Future, poll_fn},
     num::NonZeroU32,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
 use vermeil_queue::{Event, PushOutcome, Run};
@@ -333,5 +333,96 @@ fn dropped_hop_moves_no_task() {
     });
     assert_eq!(next.wait(), Ok(Some(home.id())));
     assert_eq!(kept.lock().unwrap().len(), 1);
+    runtime.shutdown(PATIENCE);
+}
+
+/// The waker of a future within a combinator.
+struct SubWaker {
+    is_woken: AtomicBool,
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Wake for SubWaker {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        let outer = self.outer.lock().unwrap().clone();
+        outer.into_iter().for_each(Waker::wake);
+    }
+}
+
+type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Waits for all futures. Polls each future only after a wake-up of the future's own waker, as
+/// `FuturesUnordered` does.
+async fn join_woken(futures: Vec<BoxedFuture>) {
+    let first_poll = || SubWaker { is_woken: AtomicBool::new(true), outer: Mutex::new(None) };
+    let mut left: Vec<_> = futures.into_iter().map(|future| (Arc::new(first_poll()), future)).collect();
+    poll_fn(|context| {
+        left.retain_mut(|(sub, future)| {
+            *sub.outer.lock().unwrap() = Some(context.waker().clone());
+            if !sub.is_woken.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            let waker = Waker::from(sub.clone());
+            future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+        });
+        if left.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Regression: a hop woke its task but not the waker of its future. A combinator that polls a
+/// future only after such a wake-up waited for ever, as did all futures but the last that hopped.
+#[test]
+fn hops_of_joined_futures_all_end() {
+    for policy in [Policy::None, Policy::Adaptive] {
+        for count in [1, 40] {
+            let runtime = four_cores(policy.clone());
+            let handle = runtime.handle();
+            let home = handle.color();
+            let (colors, back) = (handle.clone(), home.clone());
+            let task = handle.spawn_on(&home, async move {
+                let hops = |_| {
+                    let (away, back) = (colors.color(), back.clone());
+                    let future = async move {
+                        hop(&away).await;
+                        assert_eq!(current_color(), Some(away.id()));
+                        hop(&back).await;
+                        assert_eq!(current_color(), Some(back.id()));
+                    };
+                    Box::pin(future) as BoxedFuture
+                };
+                join_woken((0..count).map(hops).collect()).await;
+            });
+            let ended = within_patience("every hop ends", move || task.wait());
+            assert_eq!(ended, Ok(()), "{count} futures");
+            runtime.shutdown(PATIENCE);
+        }
+    }
+}
+
+/// Regression: a dropped hop took along the hop that another future of the task had asked for
+/// before, and the task waited for ever.
+#[test]
+fn dropped_hop_leaves_other_hop_of_task() {
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    let (away, nowhere) = (handle.color(), handle.color());
+    let there = away.id();
+    let task = handle.spawn_on(&handle.color(), async move {
+        let mut hops = pin!(hop(&away));
+        let mut drops = Some(Box::pin(hop(&nowhere)));
+        poll_fn(|context| {
+            let polled = hops.as_mut().poll(context);
+            if let Some(mut dropped) = drops.take() {
+                assert!(dropped.as_mut().poll(context).is_pending());
+            }
+            polled
+        })
+        .await;
+        current_color()
+    });
+    let ended = within_patience("the hop that is left ends", move || task.wait());
+    assert_eq!(ended, Ok(Some(there)));
     runtime.shutdown(PATIENCE);
 }
