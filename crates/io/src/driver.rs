@@ -248,6 +248,18 @@ impl Driver {
         each!(self, inner => inner.poll_recv(cx, key, buf))
     }
 
+    /// Appends received bytes as [`poll_recv`](Self::poll_recv) does, without a wait. `None` means
+    /// that nothing had arrived at the last [`turn`](Self::turn). A task that waits in `poll_recv`
+    /// keeps waiting. May execute a turn without a wait, after which the caller looks at
+    /// [`take_detached`](Self::take_detached).
+    ///
+    /// # Errors
+    /// As `poll_recv`; errors of a turn; `WouldBlock` if the stream leaves the driver during that
+    /// turn.
+    pub fn try_recv(&mut self, key: StreamKey, buf: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        each!(self, inner => inner.try_recv(key, buf))
+    }
+
     /// Sends `head`, then `body`. [`poll_sent`](Self::poll_sent) reports errors, and must have
     /// answered before the next send or file of this stream. No effect with a stale key.
     ///

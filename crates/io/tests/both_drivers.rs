@@ -50,6 +50,12 @@ on_both_drivers! {
         stream_without_wait_is_released,
         the_end_of_a_connection_made_here_is_known_a_turn_later,
     }
+    tries::{
+        bytes_and_end_need_no_wait,
+        waiting_task_is_woken_after_a_try,
+        bytes_come_although_receive_has_not_begun,
+        bytes_come_although_no_buffer_is_left,
+    }
     flow::{
         slow_reader_gets_every_byte,
         a_file_to_a_slow_reader,

@@ -380,9 +380,7 @@ impl Core {
             }
         };
         add(&self.mine().counters.io.completions, completions);
-        if !self.io.detaching.borrow().is_empty() {
-            self.end_detaches();
-        }
+        self.attend_detaches();
         self.clock.look(&self.shared.clock);
         let pending_ns = self.io.pace.looked(self.clock.measured_ns(), completions);
         board.begin_work(self.clock.page_ns(), pending_ns);

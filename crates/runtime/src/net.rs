@@ -8,7 +8,7 @@
 
 use crate::{
     anchor::Anchor,
-    core::current,
+    core::{Core, current},
     error::OffCore,
     home_core::{CoreRequest, OneWaiter, QueuedSend},
     time::sleep,
@@ -20,7 +20,7 @@ use std::{
     net::SocketAddr,
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 use vermeil_io::{
@@ -254,21 +254,22 @@ impl TcpStream {
             .poll(Direction::Read, context, |driver, key, context| driver.poll_recv(context, key, buffer))
     }
 
-    /// Appends received bytes to `buffer`, without a wait and beside the budget of the task. `None`
-    /// means that nothing has arrived, and `Some(0)` is the end of the stream. In contrast, a
-    /// pending [`poll_recv`](Self::poll_recv) tells nothing about the socket.
+    /// Appends received bytes to `buffer`, without a wait and beside the budget of the task.
+    /// `Some(0)` is the end of the stream. `None` means that nothing had arrived when this core
+    /// last looked at its sockets; [`yield_turn`](crate::yield_turn) lets the core look. In
+    /// contrast, a pending [`poll_recv`](Self::poll_recv) tells nothing about the socket. A task
+    /// that waits in `poll_recv` keeps waiting.
     ///
     /// # Errors
-    /// The error of recv(2); off a core; `ResourceBusy` while a task waits here; `WouldBlock` while
-    /// another core has the stream, which then begins to move: await [`move_here`](Self::move_here)
-    /// first.
+    /// The error of recv(2); off a core; `ResourceBusy` while a task waits in [`recv`](Self::recv);
+    /// `WouldBlock` while another core has the stream, which then begins to move: await
+    /// [`move_here`](Self::move_here) first.
     pub fn try_recv(&self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
         self.reads.check(BYTES)?;
-        let context = &mut Context::from_waker(Waker::noop());
-        match self.anchor.on_driver_or_ask(|driver, key| driver.poll_recv(context, key, buffer))? {
-            Poll::Ready(received) => received.map(Some),
-            Poll::Pending => Ok(None),
-        }
+        let received = self.anchor.on_driver_or_ask(|driver, key| driver.try_recv(key, buffer))?;
+        // The driver may have executed a turn.
+        current(Core::attend_detaches);
+        received
     }
 
     /// Hands `head` and `body` to the driver, which sends them in this order. A single send at a

@@ -91,9 +91,16 @@ impl Core {
         self.end_detaches();
     }
 
-    /// Passes on the objects that have left the driver.
+    /// Passes on the objects that have left the driver in a turn.
+    #[inline]
+    pub(crate) fn attend_detaches(&self) {
+        if !self.io.detaching.borrow().is_empty() {
+            self.end_detaches();
+        }
+    }
+
     #[cold]
-    pub(crate) fn end_detaches(&self) {
+    fn end_detaches(&self) {
         loop {
             // The driver and the table are free again before a waker runs.
             let left = self.io.driver.borrow_mut().take_detached();

@@ -266,6 +266,11 @@ impl Epoll {
         received
     }
 
+    pub(crate) fn try_recv(&mut self, key: StreamKey, buf: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        let stream = self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?;
+        stream.try_recv(buf, &mut self.inbox)
+    }
+
     #[inline]
     pub(crate) fn start_send(
         &mut self,

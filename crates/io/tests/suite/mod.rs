@@ -28,6 +28,7 @@ pub(crate) mod property;
 pub(crate) mod releases;
 pub(crate) mod sources;
 pub(crate) mod streams;
+pub(crate) mod tries;
 pub(crate) mod turns;
 
 /// No case takes a tenth of this time; the deadline only keeps a lost wake-up from hanging the run.

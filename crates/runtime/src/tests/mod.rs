@@ -28,7 +28,8 @@ mod unsubmitted;
 mod watched;
 mod work_page;
 
-use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime};
+use crate::{DriverOptions, IoChoice, Limits, Pinning, Policy, Runtime, TcpStream};
+use rustix::net::{RecvFlags, recv};
 use std::{
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -104,6 +105,14 @@ pub(crate) fn runtimes_of_both_drivers() -> Vec<Runtime> {
             vec![epoll]
         }
     }
+}
+
+/// Waits until bytes, or the end, are in the socket of a stream on this core.
+pub(crate) fn until_arrived(stream: &TcpStream) {
+    let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    eventually("bytes arrive", || {
+        stream.with_fd(|fd| recv(fd, &mut [0u8; 1], peek)).expect("the stream is here").is_ok()
+    });
 }
 
 /// Waits until `condition` holds.

@@ -1,6 +1,6 @@
 //! Sockets that follow their tasks from core to core: nothing is lost, repeated or left open.
 
-use super::{PATIENCE, eventually};
+use super::{PATIENCE, eventually, until_arrived};
 use crate::{
     CoreIndex, DriverOptions, Handle, IoChoice, ListenOptions, More, Pinning, Policy, Runtime, Source,
     TcpListener, TcpStream, core_index, hop, listen, yield_now,
@@ -361,6 +361,26 @@ fn stream_comes_for_its_address_after_move_here() {
         });
         let address = task.wait().expect("it ends").expect("no error").expect("a TCP address");
         assert_eq!(address, peer.local_addr().expect("a TCP address"));
+    }
+}
+
+/// Regression: with io_uring, the first try on a stream from another core found no bytes.
+#[test]
+fn try_recv_finds_bytes_after_move_here() {
+    for runtime in on_both_drivers(&Policy::None) {
+        let handle = runtime.handle();
+        let [first, second] = colors(&handle);
+        let (socket, mut peer) = pair();
+        let task = handle.spawn_on(&first, async move {
+            let stream = TcpStream::new(socket)?;
+            hop(&second).await;
+            stream.move_here().await?;
+            peer.write_all(b"abc")?;
+            until_arrived(&stream);
+            crate::yield_turn().await;
+            stream.try_recv(&mut Vec::new())
+        });
+        assert_eq!(task.wait().expect("it ends").expect("no error"), Some(3));
     }
 }
 

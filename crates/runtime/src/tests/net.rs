@@ -1,11 +1,17 @@
 //! Sockets through tasks, on both drivers.
 
-use super::runtimes_of_both_drivers;
-use crate::{Handle, More, Source, TcpListener, TcpStream};
+use super::{moves::pair, runtimes_of_both_drivers, until_arrived, within_patience};
+use crate::{Handle, More, Source, TcpListener, TcpStream, yield_now, yield_turn};
 use bytes::Bytes;
 use std::{
+    future::poll_fn,
     io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
 };
 use vermeil_io::{ListenOptions, listen};
 
@@ -201,6 +207,64 @@ fn released_stream_refuses_every_call() {
         });
         task.wait().unwrap();
         assert_eq!(runtime.shutdown(super::PATIENCE).tasks_cancelled, 0);
+    }
+}
+
+/// Regression: with io_uring, the first try on a connection made here found neither the bytes nor
+/// the end of the connection.
+#[test]
+fn try_recv_finds_bytes_of_new_connection() {
+    for runtime in runtimes_of_both_drivers() {
+        for is_answered in [true, false] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let addr = listener.local_addr().unwrap();
+            let task = runtime.handle().spawn(async move {
+                let stream = TcpStream::connect(addr).await?;
+                let (mut peer, _) = listener.accept()?;
+                if is_answered {
+                    peer.write_all(b"abc")?;
+                }
+                peer.shutdown(Shutdown::Write)?;
+                until_arrived(&stream);
+                yield_turn().await;
+                stream.try_recv(&mut Vec::new())
+            });
+            let count = if is_answered { 3 } else { 0 };
+            assert_eq!(task.wait().unwrap().unwrap(), Some(count));
+        }
+    }
+}
+
+/// Regression: a try took the place of the task that waited in `poll_recv`, and the task waited for
+/// ever.
+#[test]
+fn try_recv_leaves_waiting_task_in_place() {
+    for runtime in runtimes_of_both_drivers() {
+        let (socket, mut peer) = pair();
+        let (tried, is_tried) = mpsc::channel();
+        let task = runtime.handle().spawn(async move {
+            let stream = Arc::new(TcpStream::new(socket)?);
+            let is_waiting = Arc::new(AtomicBool::new(false));
+            let (reads, waits) = (stream.clone(), is_waiting.clone());
+            let reader = crate::spawn(async move {
+                let mut heard = Vec::new();
+                poll_fn(|context| {
+                    waits.store(true, Ordering::Relaxed);
+                    reads.poll_recv(context, &mut heard)
+                })
+                .await
+            });
+            while !is_waiting.load(Ordering::Relaxed) {
+                yield_now().await;
+            }
+            assert_eq!(stream.try_recv(&mut Vec::new())?, None);
+            tried.send(()).expect("the test waits");
+            reader.await.expect("it ends")
+        });
+        is_tried.recv().expect("the stream is tried");
+        peer.write_all(b"abc").unwrap();
+        let count = within_patience("the reader is woken", move || task.wait());
+        assert_eq!(count.unwrap().unwrap(), 3);
     }
 }
 

@@ -194,27 +194,48 @@ impl EpollStream {
         buf: &mut Vec<u8>,
         inbox: &mut Inbox,
     ) -> Poll<io::Result<usize>> {
-        if self.readable {
-            if let Some(carried) = &mut self.carried {
-                let count = carried.read(buf, inbox.bytes().max(buf.capacity() - buf.len()));
-                if carried.is_read() {
-                    self.carried = None;
-                }
-                return Poll::Ready(count);
-            }
-            match inbox.receive(self.fd.as_fd(), buf) {
-                Ok(received) => {
-                    if !received.is_full() && !self.reads_to_end {
-                        self.readable = received.count == 0;
-                    }
-                    return Poll::Ready(Ok(received.count));
-                }
-                Err(Errno::AGAIN) => self.readable = false,
-                Err(error) => return Poll::Ready(Err(error.into())),
-            }
+        if self.readable
+            && let Some(answer) = self.receive_now(buf, inbox)
+        {
+            return Poll::Ready(answer);
         }
         self.reader.wait(cx);
         Poll::Pending
+    }
+
+    /// Receives bytes that have arrived. Does not touch the waiting task.
+    pub(super) fn try_recv(&mut self, buf: &mut Vec<u8>, inbox: &mut Inbox) -> io::Result<Option<usize>> {
+        // The kernel reports no bytes of a stream that it does not watch.
+        if self.readable || self.watched == WatchedEvents::Nothing {
+            self.readable = true;
+            return self.receive_now(buf, inbox).transpose();
+        }
+        Ok(None)
+    }
+
+    /// Receives by a system call, after the bytes of another driver; `None` if there are no bytes.
+    #[inline]
+    fn receive_now(&mut self, buf: &mut Vec<u8>, inbox: &mut Inbox) -> Option<io::Result<usize>> {
+        if let Some(carried) = &mut self.carried {
+            let count = carried.read(buf, inbox.bytes().max(buf.capacity() - buf.len()));
+            if carried.is_read() {
+                self.carried = None;
+            }
+            return Some(count);
+        }
+        match inbox.receive(self.fd.as_fd(), buf) {
+            Ok(received) => {
+                if !received.is_full() && !self.reads_to_end {
+                    self.readable = received.count == 0;
+                }
+                Some(Ok(received.count))
+            }
+            Err(Errno::AGAIN) => {
+                self.readable = false;
+                None
+            }
+            Err(error) => Some(Err(error.into())),
+        }
     }
 
     #[inline]

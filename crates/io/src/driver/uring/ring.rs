@@ -118,6 +118,8 @@ pub(super) struct Ring {
     pushed: u64,
     /// Pushed entries that the kernel has consumed.
     consumed: u64,
+    /// The number of entries pushed up to the last receive.
+    last_receive: u64,
     /// Operations that will still complete; silent ones do not count.
     in_flight: usize,
 }
@@ -144,6 +146,7 @@ impl Ring {
             spilled: VecDeque::new(),
             pushed: 0,
             consumed: 0,
+            last_receive: 0,
             in_flight: 0,
         })
     }
@@ -183,6 +186,7 @@ impl Ring {
         self.in_flight += 1;
         // SAFETY: the memory is the buffer group's, which outlives every receive (see `Buffers`).
         unsafe { self.push(entry.user_data(user_data)) };
+        self.last_receive = self.pushed;
     }
 
     /// Waits once for `events` of poll(2).
@@ -305,6 +309,11 @@ impl Ring {
     /// Whether entries wait for submission.
     pub(super) fn has_unsubmitted(&self) -> bool {
         self.consumed != self.pushed
+    }
+
+    /// Whether a receive waits for submission.
+    pub(super) fn has_unsubmitted_receive(&self) -> bool {
+        self.last_receive > self.consumed
     }
 
     /// The number of pushed entries that the kernel has consumed.

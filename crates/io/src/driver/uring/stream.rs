@@ -173,16 +173,8 @@ impl UringStream {
         buf: &mut Vec<u8>,
         shared: &mut UringShared,
     ) -> Poll<io::Result<usize>> {
-        if self.parked.count > 0 {
-            return Poll::Ready(Ok(shared.buffers.take(&mut self.parked, buf)));
-        }
-        if self.receiving == UringReceiving::Carried {
-            return Poll::Ready(self.take_carried(buf, shared));
-        }
-        if let Some(error) = self.ended {
-            // An error is reported once, as on the socket; afterwards comes the end.
-            self.ended = Some(0);
-            return Poll::Ready(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) });
+        if let Some(answer) = self.take_received(buf, shared) {
+            return Poll::Ready(answer);
         }
         self.has_large_buffer = buf.capacity() - buf.len() >= shared.parked_bytes_max();
         let is_fresh = self.receiving == UringReceiving::Fresh;
@@ -209,6 +201,56 @@ impl UringStream {
             _ => {}
         }
         Poll::Pending
+    }
+
+    /// Takes the bytes, or the end, that the driver has received already.
+    #[inline]
+    fn take_received(&mut self, buf: &mut Vec<u8>, shared: &mut UringShared) -> Option<io::Result<usize>> {
+        if self.parked.count > 0 {
+            return Some(Ok(shared.buffers.take(&mut self.parked, buf)));
+        }
+        if self.receiving == UringReceiving::Carried {
+            return Some(self.take_carried(buf, shared));
+        }
+        let error = self.ended?;
+        // An error is reported once, as on the socket; afterwards comes the end.
+        self.ended = Some(0);
+        Some(if error == 0 { Ok(0) } else { Err(io::Error::from_raw_os_error(error)) })
+    }
+
+    /// Receives bytes that have arrived. Neither arms a receive nor touches the waiting task.
+    pub(super) fn try_recv(
+        &mut self,
+        buf: &mut Vec<u8>,
+        shared: &mut UringShared,
+    ) -> Option<io::Result<usize>> {
+        if let Some(answer) = self.take_received(buf, shared) {
+            return Some(answer);
+        }
+        match self.receiving {
+            UringReceiving::Fresh | UringReceiving::Idle | UringReceiving::Direct => {
+                self.receive_directly(buf, shared)
+            }
+            UringReceiving::Watching => {
+                // The watch goes on, because its completion is still to come.
+                let answer = self.receive_directly(buf, shared);
+                self.receiving = UringReceiving::Watching;
+                answer
+            }
+            // The kernel receives into shared buffers, and earlier bytes may be on their way there.
+            UringReceiving::Armed
+            | UringReceiving::Suspending
+            | UringReceiving::Releasing
+            | UringReceiving::Carried => None,
+        }
+    }
+
+    /// Whether the kernel receives, or will receive, into shared buffers.
+    pub(super) fn is_armed(&self) -> bool {
+        matches!(
+            self.receiving,
+            UringReceiving::Armed | UringReceiving::Suspending | UringReceiving::Releasing
+        )
     }
 
     /// Reads what another driver has received.
@@ -640,12 +682,8 @@ impl UringStream {
 
     /// Whether the stream leaves, and no completion with bytes is still to come.
     fn can_leave(&self) -> bool {
-        let receives = matches!(
-            self.receiving,
-            UringReceiving::Armed | UringReceiving::Suspending | UringReceiving::Releasing
-        );
         let sends = matches!(self.sending, UringSending::Queued(_) | UringSending::InFlight(_));
-        self.phase == StreamPhase::Detaching && !receives && !sends
+        self.phase == StreamPhase::Detaching && !self.is_armed() && !sends
     }
 
     /// The stream, after it has left the driver.
