@@ -132,10 +132,11 @@ impl TcpListener {
     }
 }
 
-/// The first and the longest pause between attempts to enter the full queue of a UNIX listener,
-/// because the kernel does not report room in the queue. The limits of the wait: a connect enters
-/// at most 32 ms after there is room, and a long wait makes at most 32 attempts a second.
-const FULL_QUEUE_PAUSES: BackOffBounds =
+/// The first and the longest pause between attempts to enter the full queue of a UNIX listener or
+/// datagram socket, because the kernel does not report room in the queue. The limits of the wait:
+/// an attempt enters at most 32 ms after there is room, and a long wait makes at most 32 attempts a
+/// second.
+pub(crate) const FULL_QUEUE_PAUSES: BackOffBounds =
     BackOffBounds::doubling(Duration::from_millis(1), Duration::from_millis(32));
 
 /// A connected socket. The driver of the core that uses the stream receives and sends; the first

@@ -4,7 +4,7 @@
 //! The object stays usable on every core, because only the waits need a driver: the driver watches
 //! a second descriptor of the object. Tested in `tests/watched.rs`.
 
-use crate::{Source, consume_budget};
+use crate::{Source, consume_budget, net::FULL_QUEUE_PAUSES, sleep};
 use std::{
     io::{self, ErrorKind},
     net::{SocketAddr, UdpSocket as StdUdpSocket},
@@ -12,6 +12,7 @@ use std::{
     path::Path,
 };
 use vermeil_io::blocks;
+use vermeil_sched::BackOff;
 
 /// An object with a descriptor, and waits for input and room. Has two descriptors.
 #[derive(Debug)]
@@ -65,6 +66,10 @@ impl<T: AsFd> Watched<T> {
 
     /// Repeats `f` until `f` does not answer `WouldBlock`, and waits for room in between. One task
     /// at a time.
+    ///
+    /// The kernel tells an unconnected UNIX datagram socket nothing about the receiver's queue. If
+    /// `f` sends on such a socket and the queue is full, `f` is repeated without a pause. Connect
+    /// the socket first, or use the `send_to` of [`UnixDatagram`].
     ///
     /// # Errors
     /// The error of `f`; `ResourceBusy` while another task waits for room.
@@ -143,11 +148,28 @@ impl UnixDatagram {
         self.read_with(|socket| socket.recv(buffer)).await
     }
 
-    /// Sends a datagram to the socket at `path`.
+    /// Sends a datagram to the socket at `path`. While the queue of that socket is full, retries
+    /// every few milliseconds until the future is dropped.
     ///
     /// # Errors
     /// The error of sendto(2); `ResourceBusy` while another task waits here.
     pub async fn send_to(&self, bytes: &[u8], path: &Path) -> io::Result<usize> {
-        self.write_with(|socket| socket.send_to(bytes, path)).await
+        // Before the send, as in `write_with`.
+        consume_budget().await;
+        let mut pauses = BackOff::new(&FULL_QUEUE_PAUSES);
+        let mut has_waited = false;
+        loop {
+            match self.object.send_to(bytes, path) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            // The kernel reports room in the buffer of this socket, but none in the receiver's
+            // queue. A send that blocks again waits for the receiver.
+            if std::mem::replace(&mut has_waited, true) {
+                sleep(pauses.advance()).await;
+            } else {
+                self.source.writable().await?;
+            }
+        }
     }
 }

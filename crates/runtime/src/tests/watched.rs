@@ -3,9 +3,12 @@
 use super::{runtimes_of_both_drivers, within_patience};
 use crate::{
     DriverOptions, Handle, IoChoice, Pinning, Policy, Runtime, TcpListener, TcpStream, UdpSocket,
-    UnixDatagram, Watched, yield_now,
+    UnixDatagram, Watched, sleep, yield_now,
 };
-use std::io::Result;
+use std::{
+    future::poll_fn, io::Result, os::unix::net::UnixDatagram as StdUnixDatagram, path::Path, pin::pin,
+    time::Duration,
+};
 
 #[test]
 fn udp_sockets_exchange_datagrams() {
@@ -62,6 +65,58 @@ fn sender_waits_for_room() {
             sends.await.expect("it ends")
         });
         task.wait().expect("it ends").expect("no error");
+    }
+}
+
+fn unconnected() -> Result<StdUnixDatagram> {
+    let socket = StdUnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Fills the queue of the datagram socket at `path`. Returns the number of datagrams.
+fn fill_queue(path: &Path) -> Result<usize> {
+    let mut count = 0;
+    loop {
+        // A sender also has a bound of its own.
+        let (sender, before) = (unconnected()?, count);
+        while sender.send_to(b"full", path).is_ok() {
+            count += 1;
+        }
+        if count == before {
+            return Ok(count);
+        }
+    }
+}
+
+/// Regression: the kernel reports room to an unconnected sender although the receiver's queue is
+/// full, so the sender tried again without a pause.
+#[test]
+fn unconnected_sender_pauses_while_queue_is_full() {
+    for runtime in runtimes_of_both_drivers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("datagrams");
+        let task = runtime.handle().spawn(async move {
+            let receiver = UnixDatagram::bind(&path)?;
+            let queued = fill_queue(&path)?;
+            let (sender, mut polls) = (UnixDatagram::new(unconnected()?)?, 0);
+            let mut send = pin!(sender.send_to(b"last", &path));
+            let counted = poll_fn(|context| {
+                polls += 1;
+                send.as_mut().poll(context)
+            });
+            sleep(Duration::from_millis(100)).limit(counted).await.expect_err("the queue is full");
+            assert!(polls < 50, "{polls} polls in 100 ms");
+            let mut buffer = [0; 4];
+            receiver.recv(&mut buffer).await?;
+            send.await?;
+            for _ in 0..queued {
+                receiver.recv(&mut buffer).await?;
+            }
+            Result::Ok(buffer)
+        });
+        let last = within_patience("the datagram is sent", move || task.wait());
+        assert_eq!(&last.expect("it ends").expect("no error"), b"last");
     }
 }
 
