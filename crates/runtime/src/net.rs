@@ -69,6 +69,7 @@ impl TcpListener {
     /// # Errors
     /// Off a core, or the error of bind(2) or listen(2): `AddrInUse` if the path exists.
     pub fn bind_unix(path: &Path) -> io::Result<Self> {
+        on_core()?;
         let socket = std::os::unix::net::UnixListener::bind(path)?;
         socket.set_nonblocking(true)?;
         Self::new(socket.into())
@@ -189,6 +190,7 @@ impl TcpStream {
     /// # Errors
     /// As `connect`; `AddrNotAvailable` for a local address that this machine does not have.
     pub async fn connect_with(addr: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
+        on_core()?;
         let socket = match connect_tcp(addr, options)? {
             Connecting::Done(socket) => return Self::connected(socket),
             Connecting::UnderWay(socket) => socket,
@@ -219,6 +221,7 @@ impl TcpStream {
     /// Off a core, or the error of connect(2): `NotFound` or `ConnectionRefused` if there is no
     /// listener.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
+        on_core()?;
         let mut pauses = BackOff::new(&FULL_QUEUE_PAUSES);
         loop {
             match connect_unix(path) {
@@ -296,9 +299,7 @@ impl TcpStream {
     /// The stream is on another core: it comes to this core with the send.
     #[cold]
     fn send_after_move(&self, send: QueuedSend) -> io::Result<()> {
-        if crate::core_index().is_none() {
-            return Err(OffCore.into());
-        }
+        on_core()?;
         self.anchor.moves().queue_send(send).map_err(|_| is_sending())?;
         self.anchor.begin_move()
     }
@@ -394,9 +395,7 @@ impl TcpStream {
         if let Some(result) = self.anchor.on_driver(|driver, key| driver.shutdown_write(key)) {
             return result;
         }
-        if crate::core_index().is_none() {
-            return Err(OffCore.into());
-        }
+        on_core()?;
         if !self.anchor.moves().queue_shutdown() {
             return Err(is_sending());
         }
@@ -415,6 +414,11 @@ impl TcpStream {
     pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> io::Result<R> {
         self.anchor.on_driver_or_ask(|driver, key| f(driver.stream_fd(key)))
     }
+}
+
+/// Fails off a core, before a call has an effect.
+pub(crate) fn on_core() -> Result<(), OffCore> {
+    current(|_| ()).ok_or(OffCore)
 }
 
 #[cold]

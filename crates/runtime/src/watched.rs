@@ -4,7 +4,11 @@
 //! The object stays usable on every core, because only the waits need a driver: the driver watches
 //! a second descriptor of the object. Tested in `tests/watched.rs`.
 
-use crate::{Source, consume_budget, net::FULL_QUEUE_PAUSES, sleep};
+use crate::{
+    Source, consume_budget,
+    net::{FULL_QUEUE_PAUSES, on_core},
+    sleep,
+};
 use std::{
     io::{self, ErrorKind},
     net::{SocketAddr, UdpSocket as StdUdpSocket},
@@ -135,6 +139,7 @@ impl UnixDatagram {
     /// # Errors
     /// Off a core, or the error of bind(2).
     pub fn bind(path: &Path) -> io::Result<Self> {
+        on_core()?;
         let socket = StdUnixDatagram::bind(path)?;
         socket.set_nonblocking(true)?;
         Self::new(socket)

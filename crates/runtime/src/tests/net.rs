@@ -1,8 +1,9 @@
 //! Sockets through tasks, on both drivers.
 
 use super::{moves::pair, runtimes_of_both_drivers, until_arrived, within_patience};
-use crate::{Handle, More, Source, TcpListener, TcpStream, yield_now, yield_turn};
+use crate::{Handle, More, Source, TcpListener, TcpStream, UnixDatagram, yield_now, yield_turn};
 use bytes::Bytes;
+use futures_lite::future::block_on;
 use std::{
     future::poll_fn,
     io::{ErrorKind, Read, Write},
@@ -149,6 +150,31 @@ fn a_socket_is_refused_off_its_core() {
     let socket = listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
     let error = TcpListener::new(socket).unwrap_err();
     assert!(error.to_string().contains("on a core of a runtime"), "{error}");
+}
+
+/// Regression: the connection was made, and then closed because it had no core. A full queue of a
+/// listener caused a panic. A bind left its path behind.
+#[test]
+fn refused_call_off_a_core_has_no_effect() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    unix.set_nonblocking(true).unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let bound = dir.path().join("bound");
+    let errors = [
+        block_on(TcpStream::connect_unix(&path)).unwrap_err(),
+        block_on(TcpStream::connect(tcp.local_addr().unwrap())).unwrap_err(),
+        TcpListener::bind_unix(&bound).unwrap_err(),
+        UnixDatagram::bind(&bound).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("on a core of a runtime"), "{error}");
+    }
+    assert!(!bound.exists());
+    assert_eq!(unix.accept().map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(tcp.accept().map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
