@@ -309,9 +309,9 @@ impl Driver {
     }
 
     /// Closes a stream. Operations under way are canceled. When the kernel has not taken every byte
-    /// of a send, the connection is reset, because a clean end would tell the peer that all has
-    /// come (a UNIX socket cannot be reset). The descriptor is closed within two turns. A stale key
-    /// is ignored.
+    /// of a send, or a send has failed, the connection is reset, because a clean end would tell the
+    /// peer that all has come (a UNIX socket cannot be reset). The descriptor is closed within two
+    /// turns. A stale key is ignored.
     pub fn close_stream(&mut self, key: StreamKey) {
         each!(self, inner => inner.close_stream(key));
     }

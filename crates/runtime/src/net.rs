@@ -148,8 +148,9 @@ pub(crate) const FULL_QUEUE_PAUSES: BackOffBounds =
 /// with each use.
 ///
 /// Dropping the stream, on any thread, closes the socket. If the kernel has not taken every byte of
-/// a [`send`](Self::send) by then, the connection is reset, so that the peer does not mistake the
-/// partial data for all data. Await [`sent`](Self::sent) before the drop to deliver all bytes.
+/// a [`send`](Self::send) by then, also because a send has failed, the connection is reset, so that
+/// the peer does not mistake the partial data for all data. Await [`sent`](Self::sent) before the
+/// drop to deliver all bytes.
 #[derive(Debug)]
 pub struct TcpStream {
     anchor: Anchor<StreamKey>,

@@ -225,7 +225,8 @@ impl fmt::Debug for Detached {
 }
 
 impl Drop for DetachedStream {
-    /// A peer that has not got all of a send is told so.
+    /// A peer that has not got all of a send is told so. After a failed send the socket itself is
+    /// set to a reset.
     fn drop(&mut self) {
         if let (Some(fd), DetachedSend::Unsent(_)) = (&self.fd, &self.sending) {
             reset_when_closed(fd.as_fd());

@@ -15,7 +15,7 @@ use std::{
     },
     task::Waker,
 };
-use vermeil_io::{Detached, Driver, More, ObjectKey};
+use vermeil_io::{Detached, Driver, More, ObjectKey, reset_when_closed};
 use vermeil_queue::{Attachment, DetachOutcome, OwnWaiters};
 use vermeil_sched::CoreIndex;
 
@@ -138,6 +138,10 @@ impl Moves {
             let send = calls.send.take();
             if let (Some(send), ObjectKey::Stream(key)) = (send, key) {
                 result = driver.start_send(key, send.head, send.body, send.more);
+                if result.is_err() {
+                    // The peer never gets these bytes, so a clean end would mislead the peer.
+                    reset_when_closed(driver.stream_fd(key));
+                }
             }
             if let (true, ObjectKey::Stream(key)) = (std::mem::take(&mut calls.shuts_down), key) {
                 result = result.and(driver.shutdown_write(key));

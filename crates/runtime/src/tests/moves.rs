@@ -230,6 +230,28 @@ fn drop_before_a_queued_send_resets() {
     }
 }
 
+/// Regression: a queued send that the next driver refused, because the send before it had not been
+/// awaited, was missing before a clean end.
+#[test]
+fn drop_after_a_refused_queued_send_resets() {
+    for runtime in on_both_drivers(&Policy::None) {
+        let handle = runtime.handle();
+        let [first, second] = colors(&handle);
+        let (socket, mut peer) = pair();
+        let task = handle.spawn_on(&first, async move {
+            let stream = TcpStream::new(socket)?;
+            stream.send(b"first".to_vec(), Bytes::new(), More::No)?;
+            hop(&second).await;
+            stream.send(b"late".to_vec(), Bytes::new(), More::No)?;
+            let refused = stream.sent().await.expect_err("the first send was not awaited");
+            std::io::Result::Ok(refused.kind())
+        });
+        assert_eq!(task.wait().expect("it ends").expect("no error"), ErrorKind::ResourceBusy);
+        let end = peer.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert_eq!(end, Err(ErrorKind::ConnectionReset));
+    }
+}
+
 /// Regression: a task that waits in the driver in the same direction as a cancelled task of another
 /// core slept for ever, because only the cancelled task was woken.
 #[test]

@@ -3,14 +3,14 @@
 use super::{PATIENCE, eventually};
 use crate::{
     CoreIndex, DriverOptions, Handle, IoChoice, ListenOptions, More, Pinning, Runtime, Source, TcpListener,
-    TcpStream, hop, listen, sleep, yield_now,
+    TcpStream, hop, listen, sleep, yield_now, yield_turn,
 };
 use bytes::Bytes;
 use std::{
     future::pending,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
-    os::fd::OwnedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     panic::panic_any,
     sync::{Arc, mpsc},
     time::Duration,
@@ -298,6 +298,30 @@ fn a_drop_before_all_is_sent_resets_the_connection() {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
             }
         }
+    }
+}
+
+/// Regression: after a send that had failed within its bytes, the peer saw a clean end.
+#[test]
+fn failed_send_resets_the_connection() {
+    for runtime in both_drivers() {
+        let handle = runtime.handle();
+        let (listener, address) = listener();
+        let task = handle.spawn_on(&handle.color_on(CoreIndex(0)), async move {
+            let stream = connected(address).await;
+            stream.send(vec![7; 16 << 20], Bytes::new(), More::No).expect("the send");
+            // The peer does not read, so the send is blocked after these turns.
+            for _ in 0..3 {
+                yield_turn().await;
+            }
+            let shutdown = |fd: BorrowedFd<'_>| rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+            stream.with_fd(shutdown).expect("the stream is here").expect("shutdown");
+            stream.sent().await.map(drop).map_err(|error| error.kind())
+        });
+        let mut peer = accepted(&listener);
+        assert_eq!(task.wait(), Ok(Err(ErrorKind::BrokenPipe)));
+        let error = peer.read_to_end(&mut Vec::new()).expect_err("a part is no whole");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
 }
 

@@ -165,6 +165,7 @@ impl EpollStream {
 
     /// The kernel cannot report room, so the sender gets the error instead of waiting for ever.
     pub(super) fn fail_send(&mut self, error: io::Error) {
+        reset_when_closed(self.fd.as_fd());
         self.sending = EpollSending::Failed(error);
     }
 
@@ -291,7 +292,11 @@ impl EpollStream {
                 self.writable = false;
                 EpollSending::Blocked(Box::new(outgoing))
             }
-            Err(error) => EpollSending::Failed(error),
+            Err(error) => {
+                // The close of the socket is a reset from now on, also by a later owner.
+                reset_when_closed(self.fd.as_fd());
+                EpollSending::Failed(error)
+            }
         };
     }
 

@@ -433,7 +433,10 @@ impl UringStream {
                 Ok(false) => {
                     UringSending::InFlight(self.send_whole(id, shared.outbox.pack(outgoing), shared))
                 }
-                Err(error) => UringSending::Failed(error.raw_os_error().unwrap_or(libc::EIO)),
+                Err(error) => {
+                    self.reset_when_closed();
+                    UringSending::Failed(error.raw_os_error().unwrap_or(libc::EIO))
+                }
             };
             return Ok(());
         }
@@ -481,6 +484,10 @@ impl UringStream {
             }
             self.sending = UringSending::InFlight(self.send_whole(id, op, shared));
             return StreamFate::Stays;
+        }
+        if !op.outgoing.is_done() {
+            // The send has failed.
+            self.reset_when_closed();
         }
         let head = shared.outbox.unpack(op);
         shared.free_list.put(head);
@@ -583,7 +590,7 @@ impl UringStream {
         Ok(rustix::net::shutdown(self.open_fd(), rustix::net::Shutdown::Write)?)
     }
 
-    /// Has the close reset the connection.
+    /// Has the close reset the connection, by this driver or by any later owner of the socket.
     fn reset_when_closed(&self) {
         if let Some(fd) = &self.fd {
             reset_when_closed(fd.as_fd());
