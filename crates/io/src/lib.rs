@@ -33,6 +33,7 @@
 mod affinity;
 mod clock;
 mod connect;
+mod contained;
 mod counters;
 mod driver;
 mod error;
@@ -59,6 +60,7 @@ mod work_page;
 pub use affinity::{allow_current_thread, current_affinity, current_cpu, pin_current_thread};
 pub use clock::{Clock, thread_cpu_ns};
 pub use connect::{ConnectOptions, Connecting, connect_tcp, connect_unix};
+pub use contained::{contain, take_contained_panics};
 pub use counters::{CountReading, CountedEvent, Counter, NotMeasurable};
 pub use driver::{
     Detached, Driver, DriverKey, ListenerKey, More, ObjectKey, SourceKey, StreamKey, Unparker,

@@ -10,7 +10,7 @@
 
 use crate::{
     canary::{Bug, planted},
-    sync::{AtomicU64, Mutex, Ordering},
+    sync::{AtomicU64, Mutex, Ordering, panics},
 };
 use std::task::Waker;
 
@@ -308,7 +308,10 @@ impl<C, T> AttachmentState<C, T> {
     }
 }
 
-/// Wakes the tasks, after the lock, because a waker is foreign code.
+/// Wakes the tasks, after the lock, because a waker is foreign code. A panic of a waker ends here,
+/// because the core may be between two events, and because the other tasks need their wake-ups.
 fn wake(asking: impl IntoIterator<Item = Option<Waker>>) {
-    asking.into_iter().flatten().for_each(Waker::wake);
+    for waker in asking.into_iter().flatten() {
+        panics(|| waker.wake());
+    }
 }

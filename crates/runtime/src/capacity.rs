@@ -25,6 +25,7 @@ use std::{
     pin::Pin,
     task::{Context, Poll, Waker},
 };
+use vermeil_io::contain;
 use vermeil_queue::WaitTicket;
 
 /// A future for a place in a core's bound of posted events.
@@ -104,7 +105,7 @@ impl RuntimeShared {
         }
         core.queued.set_awaited(!waiters.is_empty());
         drop(waiters);
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_iter().for_each(|waker| contain(|| waker.wake()));
     }
 }
 

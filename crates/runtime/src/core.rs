@@ -36,7 +36,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
-use vermeil_io::{CoreLoadPage, Driver, ObjectKey, ThreadTimes};
+use vermeil_io::{CoreLoadPage, Driver, ObjectKey, ThreadTimes, take_contained_panics};
 use vermeil_queue::{DriverCore as _, ScopedTls, StealBatch};
 use vermeil_sched::{CoreIndex, Learner, STEAL_BATCH_MAX, Turn, TurnStep, TurnView};
 
@@ -365,6 +365,8 @@ impl Core {
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.io.pace.done(self.shared.clock.now_ns());
+        // Before the wait, in which the core may stay for long.
+        self.count_contained_panics();
         let timeout = if self.attend_requests() { self.timeout_after_requests(timeout) } else { timeout };
         self.show_work();
         board.begin_wait();
@@ -385,6 +387,15 @@ impl Core {
         let pending_ns = self.io.pace.looked(self.clock.measured_ns(), completions);
         board.begin_work(self.clock.page_ns(), pending_ns);
         self.io.timers.borrow_mut().fire(self.now_ns());
+        self.count_contained_panics();
+    }
+
+    /// Counts the panics of wakers and of owners of bodies.
+    fn count_contained_panics(&self) {
+        let panics = take_contained_panics();
+        if panics > 0 {
+            add(&self.mine().counters.panics, panics);
+        }
     }
 
     /// Ends the color's turn, and the core's turn if that has lasted too long. For tasks that do

@@ -164,7 +164,7 @@ pub struct CoreSnapshot {
     pub activations: u64,
     /// Events run.
     pub events: u64,
-    /// Events that panicked.
+    /// Events that panicked, and panics of wakers and of owners of sent bodies between two events.
     pub panics: u64,
     /// Checks for I/O without waiting.
     pub polls: u64,

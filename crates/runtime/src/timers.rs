@@ -13,6 +13,7 @@ use std::{
     },
     task::Waker,
 };
+use vermeil_io::contain;
 
 /// The deadline of a timer that is not set, and the armed time of a timer that is not armed.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -119,7 +120,7 @@ impl Timers {
             }
             let waker = timer.waker.lock().expect("nothing panics under this lock").take();
             if let Some(waker) = waker {
-                waker.wake();
+                contain(|| waker.wake());
             }
         }
     }

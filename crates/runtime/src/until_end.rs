@@ -12,6 +12,7 @@ use std::{
     sync::Mutex,
     task::{Context, Poll, Waker},
 };
+use vermeil_io::contain;
 
 /// A future that ends with an error when the runtime has ended.
 pub(crate) struct UntilEnd<'a, F> {
@@ -81,6 +82,6 @@ impl EndWaiters {
     /// Wakes all waiters, because the runtime has ended.
     pub(crate) fn tell(&self) {
         let told = self.0.lock().expect("nothing panics under this lock").take();
-        told.into_iter().flatten().for_each(|(_, waker)| waker.wake());
+        told.into_iter().flatten().for_each(|(_, waker)| contain(|| waker.wake()));
     }
 }

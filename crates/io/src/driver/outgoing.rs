@@ -12,6 +12,8 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 
+use crate::contained::contain;
+
 /// Whether more bytes follow a send immediately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
@@ -31,6 +33,8 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     pub(crate) fn new(head: Vec<u8>, body: Bytes, more: More) -> Self {
+        // The owner of an empty body ends here, so `drop` need not look at empty bodies.
+        let body = if body.is_empty() { Bytes::new() } else { body };
         Self { head, body, sent: 0, more }
     }
 
@@ -56,8 +60,8 @@ impl Outgoing {
 
     /// Drops the body and returns the head, empty.
     #[inline]
-    pub(crate) fn into_head(self) -> Vec<u8> {
-        let mut head = self.head;
+    pub(crate) fn into_head(mut self) -> Vec<u8> {
+        let mut head = std::mem::take(&mut self.head);
         head.clear();
         head
     }
@@ -89,6 +93,17 @@ impl Outgoing {
                 let parts = [IoSlice::new(head), IoSlice::new(body)];
                 sendmsg(fd, &parts, &mut SendAncillaryBuffer::default(), flags)
             }
+        }
+    }
+}
+
+impl Drop for Outgoing {
+    /// Contains a panic of the body's owner, because a send often ends within a turn.
+    #[inline]
+    fn drop(&mut self) {
+        if !self.body.is_empty() {
+            let body = std::mem::take(&mut self.body);
+            contain(|| drop(body));
         }
     }
 }

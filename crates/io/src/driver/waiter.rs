@@ -5,6 +5,8 @@
 
 use std::task::{Context, Waker};
 
+use crate::contained::contain;
+
 /// The waker of the task that waits for a direction of a stream, and whether the task waits now.
 #[derive(Default)]
 pub(crate) struct Waiter {
@@ -29,7 +31,7 @@ impl Waiter {
         if self.waiting {
             self.waiting = false;
             if let Some(waker) = &self.waker {
-                waker.wake_by_ref();
+                contain(|| waker.wake_by_ref());
             }
         }
     }

@@ -13,9 +13,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    task::Waker,
 };
-use vermeil_io::{Detached, Driver, More, ObjectKey, reset_when_closed};
+use vermeil_io::{Detached, Driver, More, ObjectKey, contain, reset_when_closed};
 use vermeil_queue::{Attachment, DetachOutcome, OwnWaiters};
 use vermeil_sched::CoreIndex;
 
@@ -120,7 +119,7 @@ impl Moves {
         if let DetachOutcome::Close(object) = self.attachment.detached(object, |_, _| OwnWaiters::default()) {
             self.close(object);
         }
-        waiters.into_iter().flatten().for_each(Waker::wake);
+        waiters.into_iter().flatten().for_each(|waker| contain(|| waker.wake()));
     }
 
     /// Whether calls wait for the next driver.

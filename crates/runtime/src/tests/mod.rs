@@ -6,6 +6,7 @@ mod budget;
 mod capacity;
 mod concurrency_limit;
 mod concurrent;
+mod contained;
 mod control;
 mod handler;
 mod kind;
