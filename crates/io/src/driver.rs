@@ -433,7 +433,8 @@ impl Driver {
         fd.expect("the source of this key is closed")
     }
 
-    /// Stops watching a source and closes the descriptor. A stale key is ignored.
+    /// Stops watching a source and closes the descriptor, before the next turn. A stale key is
+    /// ignored.
     pub fn close_source(&mut self, key: SourceKey) {
         each!(self, inner => inner.close_source(key));
     }

@@ -13,7 +13,8 @@ use vermeil_queue::Direction;
 
 /// A descriptor that tasks wait on. The driver of the core that uses the source watches the
 /// descriptor; the first use on another core brings the source along. Dropping the source, on any
-/// thread, closes the descriptor.
+/// thread, closes the descriptor: at once on the core that has the source, and elsewhere after a
+/// message to that core.
 #[derive(Debug)]
 pub struct Source {
     anchor: Anchor<SourceKey>,

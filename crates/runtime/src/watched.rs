@@ -18,7 +18,8 @@ use std::{
 use vermeil_io::blocks;
 use vermeil_sched::BackOff;
 
-/// An object with a descriptor, and waits for input and room. Has two descriptors.
+/// An object with a descriptor, and waits for input and room. Has two descriptors. The address of a
+/// dropped socket is free when both are closed: see [`Source`] for the second.
 #[derive(Debug)]
 pub struct Watched<T> {
     object: T,

@@ -3,11 +3,11 @@
 use super::{runtimes_of_both_drivers, within_patience};
 use crate::{
     DriverOptions, Handle, IoChoice, Pinning, Policy, Runtime, TcpListener, TcpStream, UdpSocket,
-    UnixDatagram, Watched, sleep, yield_now,
+    UnixDatagram, Watched, sleep, yield_now, yield_turn,
 };
 use std::{
     future::poll_fn, io::Result, os::unix::net::UnixDatagram as StdUnixDatagram, path::Path, pin::pin,
-    time::Duration,
+    task::Poll, time::Duration,
 };
 
 #[test]
@@ -63,6 +63,37 @@ fn sender_waits_for_room() {
                 assert_eq!(u32::from_ne_bytes(buffer), number);
             }
             sends.await.expect("it ends")
+        });
+        task.wait().expect("it ends").expect("no error");
+    }
+}
+
+/// Regression: with io_uring, the second descriptor stayed open until the next turn, so the address
+/// was still in use.
+#[test]
+fn address_of_dropped_socket_is_free() {
+    for runtime in runtimes_of_both_drivers() {
+        let task = runtime.handle().spawn(async {
+            let mut socket = UdpSocket::bind("127.0.0.1:0".parse().expect("an address"))?;
+            let address = socket.get_ref().local_addr()?;
+            // No wait, a wait that only the driver knows, and a wait of the kernel.
+            for (waits, turns) in [(false, false), (true, false), (true, true)] {
+                if waits {
+                    let mut buffer = [0; 1];
+                    let mut receive = pin!(socket.recv(&mut buffer));
+                    poll_fn(|context| {
+                        assert!(receive.as_mut().poll(context).is_pending());
+                        Poll::Ready(())
+                    })
+                    .await;
+                }
+                if turns {
+                    yield_turn().await;
+                }
+                drop(socket);
+                socket = UdpSocket::bind(address)?;
+            }
+            Result::Ok(())
         });
         task.wait().expect("it ends").expect("no error");
     }

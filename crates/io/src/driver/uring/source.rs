@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
-use super::ring::Ring;
+use super::ring::{Ring, RingWait};
 use super::{NOBODY, operation};
 use crate::driver::detached::DetachedSource;
 use crate::driver::table::Id;
@@ -95,9 +95,20 @@ impl UringSource {
         self.room.on_ready();
     }
 
+    /// Closes the descriptor at once, as the epoll driver does, because the caller may bind the
+    /// address of the socket again before the next turn.
     pub(super) fn close(self, id: Id, ring: &mut Ring) {
-        self.cancel(id, ring);
-        ring.close(self.fd, NOBODY.pack(operation::SILENT));
+        if self.input.watching || self.room.watching {
+            // A watch keeps the socket open until the kernel has cancelled the watch.
+            self.cancel(id, ring);
+            // An error comes again with the next turn, which reports it.
+            let _ = ring.enter(RingWait::No);
+            if ring.has_unsubmitted() {
+                // The kernel takes nothing now. The entries in the queue name the descriptor by its
+                // number, so the close comes behind them.
+                ring.close(self.fd, NOBODY.pack(operation::SILENT));
+            }
+        }
     }
 
     pub(super) fn cancel(&self, id: Id, ring: &mut Ring) {
