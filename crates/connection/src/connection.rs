@@ -377,7 +377,7 @@ impl Connection {
                 Ok(ReceiveOutcome::Over(Farewell::Expected))
             }
             Err(farewell) if waiting_for == WaitingFor::RestOfHead => {
-                // Nothing remains unread of a head that gives way, and its permit is wanted at once.
+                // Nothing remains unread of a head that gives way, and the permit is wanted now.
                 Ok(ReceiveOutcome::LateHead(farewell))
             }
             Err(_) => {

@@ -135,8 +135,9 @@ impl Comparison {
 /// any case, if necessary by `guard`. The verdict is stored.
 ///
 /// # Errors
-/// As [`Steering::apply`] and [`Classifier::attach`]; [`SteerError::NothingApplied`] if the settings
-/// of a window were undone before its end; [`SteerError::Checksums`] if packets are lost under XDP.
+/// As [`Steering::apply`] and [`Classifier::attach`]. [`SteerError::NothingApplied`] if the
+/// settings of a window were undone before the end. [`SteerError::Checksums`] if packets are lost
+/// under XDP.
 pub fn compare(
     root: &Path,
     (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),

@@ -124,7 +124,7 @@ impl StateStore {
         let path = self.file.with_extension("lock");
         let open = || -> io::Result<File> {
             output::make_folders(&self.folder)?;
-            // Readable for no other user, because a lock of that user would keep everybody waiting.
+            // No other user may open the file, because a lock of that user would keep all waiting.
             let file = Output::append().mode(0o600).open(&path)?;
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(store.load().unwrap(), None);
     }
 
-    /// Regression: the folder could belong to the user of the service, who then chose which files the
-    /// superuser writes.
+    /// Regression: the folder could belong to the user of the service. That user then chose the
+    /// files that the superuser writes.
     #[test]
     fn state_that_another_user_could_have_written_is_refused() {
         let (tree, folder) = (Tree::of("veth"), tempfile::tempdir().unwrap());

@@ -135,8 +135,8 @@ impl RunContext {
     /// after the end of the run moves to a time after the run. So a waiting user neither begins the
     /// request nor ends the run.
     pub(crate) fn arrival(&self, user: usize) -> Option<(usize, Instant)> {
-        // As many groups as cores at most, and users take the cores in turn, so the users of a group
-        // are on few cores.
+        // There are at most as many groups as cores, and users take the cores in turn, so the users
+        // of a group are on few cores.
         let schedule = &self.schedules[user % self.schedules.len()];
         let (index, at) = schedule.lock().expect("drawing does not panic").draw()?;
         let at = match self.horizon {

@@ -68,9 +68,9 @@ pub(crate) trait Supply {
 const INTERVALS: u32 = 200;
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
-/// The least number of users who share a part of the arrivals. An arrival waits while all users of its
-/// part are busy, even if others are free. Among so many users one is nearly always free, and a part
-/// for each core saves the cores a common lock.
+/// The least number of users for each part of the arrivals. An arrival waits while all users of the
+/// part are busy, even if other users are free. Among so many users some are nearly always free,
+/// and a part for each core saves the cores a common lock.
 const GROUP_USERS: usize = 64;
 
 /// Receive buffers of a core.

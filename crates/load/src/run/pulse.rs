@@ -20,8 +20,8 @@ const BEAT: Duration = Duration::from_millis(10);
 /// Nanoseconds of cpu time that the thread of each core has used.
 pub(crate) type CpuNs = Arc<[AtomicU64]>;
 
-/// Beats until the run ends. Each beat that a delay leaves out counts with its own delay, so the share
-/// of late beats is the share of the time in which users were delayed.
+/// Beats until the run ends. Each beat that a delay leaves out counts with a delay too. So the
+/// share of late beats is the share of the time in which users were delayed.
 pub(crate) async fn pulse(field: Arc<RunContext>, core: usize, cpu: CpuNs) {
     // The kernel may deliver timers of a normal thread 50 µs late, to save wake-ups. If this call
     // fails, the recorded delay shows the lateness.

@@ -1,9 +1,9 @@
-//! The last bytes to a client without a session: an alert, or for a request without TLS at a port of
-//! HTTPS 400, in words for a person.
+//! The last bytes to a client without a session: an alert, or for a request without TLS at a port
+//! of HTTPS 400, in words for a person.
 //!
-//! A close with unread bytes would reset the connection, and the client might lose what it is told.
-//! A client of TLS 1.3 sends its request while the server looks at its certificate. So the server
-//! reads on for a moment before it closes. Tested through the binary
+//! A close with unread bytes would reset the connection, and the client might lose the alert. A
+//! client of TLS 1.3 sends the first request while the server looks at the client's certificate. So
+//! the server reads on for a moment before the close. Tested through the binary
 //! (`crates/e2e/tests/e2e/tls_trust.rs` and `tls.rs`).
 
 use bytes::Bytes;

@@ -289,8 +289,8 @@ fn staple_reaches_the_client() {
     assert!(answer.windows(answer_of_issuer.len()).any(|bytes| bytes == answer_of_issuer));
 }
 
-/// Regression: clients refused the handshake of a host whose staple was empty, and a certificate was
-/// not renewed while its staple was missing.
+/// Regression: clients refused the handshake of a host with an empty staple, and a certificate was
+/// not renewed while the staple was missing.
 #[test]
 fn unfit_staple_is_left_out() {
     let made = MadeCertificate::new(&["a.example"]);
