@@ -265,9 +265,9 @@ Register-ArgumentCompleter -Native -CommandName 'vermeil' -ScriptBlock {
             break
         }
         'vermeil;steer' {
-            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list')
-            [CompletionResult]::new('--nic', '--nic', [CompletionResultType]::ParameterName, 'A card to steer; may be repeated, but not with xdp and compare')
-            [CompletionResult]::new('--queues', '--queues', [CompletionResultType]::ParameterName, 'Whether the number of a card''s queues may change')
+            [CompletionResult]::new('--cores', '--cores', [CompletionResultType]::ParameterName, 'With plan, apply, xdp and compare: the cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list')
+            [CompletionResult]::new('--nic', '--nic', [CompletionResultType]::ParameterName, 'With plan, apply, xdp and compare: a card to steer; may be repeated, but not with xdp and compare')
+            [CompletionResult]::new('--queues', '--queues', [CompletionResultType]::ParameterName, 'With plan, apply and compare: whether the number of a card''s queues may change')
             [CompletionResult]::new('--confirm', '--confirm', [CompletionResultType]::ParameterName, 'With apply: undo all changes unless `vermeil steer confirm` follows within this time, in seconds or with a unit: ms, s, m, h')
             [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'With verify: count only reads from sockets of this local port')
             [CompletionResult]::new('--time', '--time', [CompletionResultType]::ParameterName, 'With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h')

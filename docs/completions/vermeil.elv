@@ -245,9 +245,9 @@ set edit:completion:arg-completer[vermeil] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'vermeil;steer'= {
-            cand --cores 'The cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list'
-            cand --nic 'A card to steer; may be repeated, but not with xdp and compare'
-            cand --queues 'Whether the number of a card''s queues may change'
+            cand --cores 'With plan, apply, xdp and compare: the cpus of the server''s cores, as for `vermeil serve --cores`: all, a number, or a list'
+            cand --nic 'With plan, apply, xdp and compare: a card to steer; may be repeated, but not with xdp and compare'
+            cand --queues 'With plan, apply and compare: whether the number of a card''s queues may change'
             cand --confirm 'With apply: undo all changes unless `vermeil steer confirm` follows within this time, in seconds or with a unit: ms, s, m, h'
             cand --port 'With verify: count only reads from sockets of this local port'
             cand --time 'With verify and compare: how long to measure, in seconds or with a unit: ms, s, m, h'

@@ -216,9 +216,9 @@ complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l instances -d 'T
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l plan -d 'Write the instances of a server as JSON instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -l json -d 'Write JSON instead of a drawing'
 complete -c vermeil -n "__fish_vermeil_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l cores -d 'The cpus of the server\'s cores, as for `vermeil serve --cores`: all, a number, or a list' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l nic -d 'A card to steer; may be repeated, but not with xdp and compare' -r
-complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l queues -d 'Whether the number of a card\'s queues may change' -r -f -a "fit\t'A queue for each core, up to the number that the card supports; the link goes down for a moment'
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l cores -d 'With plan, apply, xdp and compare: the cpus of the server\'s cores, as for `vermeil serve --cores`: all, a number, or a list' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l nic -d 'With plan, apply, xdp and compare: a card to steer; may be repeated, but not with xdp and compare' -r
+complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l queues -d 'With plan, apply and compare: whether the number of a card\'s queues may change' -r -f -a "fit\t'A queue for each core, up to the number that the card supports; the link goes down for a moment'
 keep\t'Keep the present number'"
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l confirm -d 'With apply: undo all changes unless `vermeil steer confirm` follows within this time, in seconds or with a unit: ms, s, m, h' -r
 complete -c vermeil -n "__fish_vermeil_using_subcommand steer" -l port -d 'With verify: count only reads from sockets of this local port' -r
