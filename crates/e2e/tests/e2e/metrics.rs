@@ -103,11 +103,10 @@ fn metrics_count_requests_by_status_and_host(io: Io) {
     let sum = |name: &str| -> f64 {
         all.iter().filter(|(series, _)| series.starts_with(name)).map(|(_, value)| value).sum()
     };
-    // Each core has a cache of its own: how many answers are hits depends on where the connections
-    // were accepted.
-    let hits = sum("vermeil_cache_hits_total");
-    assert!(hits >= 1.0, "{all:#?}");
-    assert_eq!(hits + sum("vermeil_cache_misses_total"), 9.0, "{all:#?}");
+    // Each core has a cache of its own, which admits a path at the fourth request within a second.
+    // How many answers are hits therefore depends on the cores of the connections, and on the time.
+    let looked_up = sum("vermeil_cache_hits_total") + sum("vermeil_cache_misses_total");
+    assert_eq!(looked_up, 9.0, "{all:#?}");
     assert!(sum("vermeil_core_activations_total") > 0.0 && sum("vermeil_core_cpu_seconds_total") > 0.0);
     assert_eq!(sum("vermeil_core_requests_total"), 9.0);
 
