@@ -6,6 +6,7 @@ use crate::{
     TcpStream, hop, listen, sleep, yield_now, yield_turn,
 };
 use bytes::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     future::pending,
     io::{ErrorKind, Read, Write},
@@ -320,6 +321,11 @@ fn failed_send_resets_the_connection() {
         });
         let mut peer = accepted(&listener);
         assert_eq!(task.wait(), Ok(Err(ErrorKind::BrokenPipe)));
+        // The socket may be closed two turns later. Until then the peer does not read, because room
+        // would let the end of the shutdown through.
+        let patience = Timespec::try_from(PATIENCE).expect("a short time");
+        let reset = poll(&mut [PollFd::new(&peer, PollFlags::empty())], Some(&patience)).expect("a poll");
+        assert_eq!(reset, 1, "the connection is not reset");
         let error = peer.read_to_end(&mut Vec::new()).expect_err("a part is no whole");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
