@@ -12,7 +12,7 @@ use std::{
 };
 use vermeil_tls::{
     CertificatePair, CertificateStore, FirstBytes, HelloReader, HostTls, HostTlsConfig, LookUp, PlainFiles,
-    Tickets, TlsPolicy,
+    Tickets, TlsFlight, TlsPolicy,
 };
 
 /// A host with a certificate of its own.
@@ -52,9 +52,14 @@ fuzz_target!(|input: &[u8]| {
         (Some((_, FirstBytes::Failed(_))), decided) => {
             assert!(!matches!(decided, FirstBytes::Greeting(_)), "{decided:?}")
         }
-        (Some((taken, FirstBytes::Greeting(greeting))), _) => {
-            let Ok(mut session) = greeting.answer(&HOST) else { return };
-            let (mut content, mut output) = (Vec::new(), Vec::new());
+        (Some((taken, FirstBytes::Greeting(greeting))), whole) => {
+            if let FirstBytes::Greeting(greeting) = whole
+                && let Ok(TlsFlight { session, content }) = greeting.answer(&HOST)
+            {
+                assert!(content.is_empty() && session.is_handshaking());
+            }
+            let Ok(TlsFlight { mut session, mut content }) = greeting.answer(&HOST) else { return };
+            let mut output = Vec::new();
             // A refusal is as good as an answer.
             let _ = session.receive(&input[taken..], &mut content);
             session.take_output(&mut output);
