@@ -365,9 +365,8 @@ impl Core {
     fn io(&self, timeout: Option<Duration>) {
         let board = self.board();
         self.io.pace.done(self.shared.clock.now_ns());
-        // Before the wait, in which the core may stay for long.
-        self.count_contained_panics();
         let timeout = if self.attend_requests() { self.timeout_after_requests(timeout) } else { timeout };
+        self.count_contained_panics();
         self.show_work();
         board.begin_wait();
         let turned = self.io.driver.borrow_mut().turn(timeout);
@@ -387,10 +386,10 @@ impl Core {
         let pending_ns = self.io.pace.looked(self.clock.measured_ns(), completions);
         board.begin_work(self.clock.page_ns(), pending_ns);
         self.io.timers.borrow_mut().fire(self.now_ns());
-        self.count_contained_panics();
     }
 
-    /// Counts the panics of wakers and of owners of bodies.
+    /// Counts the panics of wakers and of owners of bodies since the last turn began. A core waits
+    /// only behind this call, so none stays uncounted for long.
     fn count_contained_panics(&self) {
         let panics = take_contained_panics();
         if panics > 0 {
