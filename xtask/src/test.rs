@@ -196,9 +196,10 @@ fn models_command(workspace: &Workspace, checker: ModelChecker) -> Command {
 
 /// A bug that `crates/queue/src/canary.rs` can plant, the checker and the model that must notice
 /// the bug, in milliseconds.
-const CANARIES: [(&str, ModelChecker, &str); 40] = [
+const CANARIES: [(&str, ModelChecker, &str); 41] = [
     ("announce-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
     ("wake-without-fence", ModelChecker::Loom, "model::parking::parking_loses_no_wake_up"),
+    ("wake-without-fence", ModelChecker::Loom, "model::parking::sleeping_core_misses_no_changed_word"),
     ("second-token", ModelChecker::Loom, "model::color::three_producers_one_event_each"),
     ("take-in-two-steps", ModelChecker::Loom, "model::color::two_producers_run_the_posted_events"),
     ("own-post-overtakes", ModelChecker::Loom, "model::color::nothing_that_was_seen_is_passed"),

@@ -9,11 +9,11 @@
 //! keeps the last records of a core. A [`FairSemaphore`] bounds anything that waits in order.
 //!
 //! Read in this order: `event` (and `memory`), `color` and `token` (the count-token protocol),
-//! `task_cell`, `task_color`, `result_cell`, `colored`, `future_slot`, `ready`, `migration`,
-//! `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `attachment`, `wait_queue`,
-//! `fair_semaphore`, `semaphore`, `trace_ring`. A page of the same name beside a lock-free file
-//! gives the argument (`parking.md`). The model checks in `model/` run the production files under
-//! loom
+//! `discard`, `task_cell`, `task_color`, `result_cell`, `colored`, `future_slot`, `ready`,
+//! `migration`, `multi_acquire`, `lifo_slot`, `parking`, `idle`, `in_flight`, `attachment`,
+//! `wait_queue`, `fair_semaphore`, `semaphore`, `trace_ring`. A page of the same name beside a
+//! lock-free file gives the argument (`parking.md`). The model checks in `model/` run the
+//! production files under loom
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vermeil-queue --release`). The scenarios in
 //! `shuttle_tests.rs` are larger and run under shuttle.
 #![allow(
@@ -28,6 +28,7 @@ mod color_head;
 mod color_id;
 mod color_queue;
 mod colored;
+mod discard;
 mod event;
 mod fair_semaphore;
 mod future_slot;

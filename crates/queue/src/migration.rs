@@ -51,12 +51,6 @@ pub trait Cores {
     /// Adds an entry of a color.
     fn put_entry(&self, ready: &mut Self::Ready, color: &ColorHead<Self::Meta>);
 
-    /// Drops the events of a token that comes after the end. The destructors may make further
-    /// tokens.
-    fn discard_late(&self, token: Token<Self::Meta>) {
-        token.discard();
-    }
-
     /// Queues a token on the color's core, or on the requested core, and returns that core. When
     /// all cores have ended, the events are dropped.
     #[inline]
@@ -84,7 +78,7 @@ pub trait Cores {
             match back {
                 None => return core,
                 Some(late) if self.have_ended() => {
-                    self.discard_late(late);
+                    late.discard();
                     return core;
                 }
                 Some(sent) => token = sent,

@@ -31,13 +31,15 @@ pub struct MultiAcquire<D: 'static, P> {
 }
 
 struct Acquired<D: 'static, P> {
+    /// The colors that have arrived. Dropped with the last reference to the acquisition if an event
+    /// of the acquisition is dropped at the end of a runtime.
     held: Vec<HeldColor<D>>,
     /// Taken by the thread of the last arrival.
     action: Option<P>,
 }
 
 /// All colors of an acquisition, which stand still until they are released.
-#[must_use = "colors that are dropped stand still for ever"]
+#[must_use = "colors that are dropped drop their events"]
 pub struct AcquiredColors<D: 'static = ()>(Vec<HeldColor<D>>);
 
 impl AcquireOrder {

@@ -69,6 +69,17 @@ impl Parking {
         }
     }
 
+    /// Asked by a thread that has just changed a word, which the core reads after the announcement
+    /// of each sleep: whether the core may sleep without knowledge of the change. Then the thread
+    /// must wake the core.
+    pub fn may_miss_change(&self) -> bool {
+        if !planted(Bug::WakeWithoutFence) {
+            // Pairs with the fence in `announce`.
+            fence(Ordering::SeqCst);
+        }
+        self.is_asleep()
+    }
+
     /// Whether the core sleeps; a hint.
     pub fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Relaxed) != AWAKE

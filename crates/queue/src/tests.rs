@@ -1,9 +1,9 @@
 //! Behaviour that needs no interleavings: order, batches, drops, panics, misuse of colored state.
 
 use crate::{
-    AtomicQueuedMark, BatchRun, ColorHead, ColorId, ColorQueue, Colored, Event, HeldColor, Label, Promise,
-    ReadyQueue, Run, ScheduleOutcome, Semaphore, TaskBody, TaskCell, Token, TraceRing, current_color, hold,
-    token::run_together,
+    AcquireOrder, AtomicQueuedMark, BatchRun, ColorHead, ColorId, ColorQueue, Colored, Event, HeldColor,
+    Label, MultiAcquire, Promise, ReadyQueue, Run, ScheduleOutcome, Semaphore, TaskBody, TaskCell, Token,
+    TraceRing, current_color, hold, token::run_together,
 };
 use proptest::prelude::*;
 use std::{
@@ -412,6 +412,48 @@ fn acquired_colors_give_access_to_their_state() {
     assert!(run_together(&one, || state[1].with(|_| ())), "the second color is not held");
     let [one] = one;
     assert!(matches!(one.release(), BatchRun::Empty));
+}
+
+/// An acquisition of two colors, none of which has come yet.
+fn acquisition() -> Arc<MultiAcquire<(), ()>> {
+    let mut made = None;
+    AcquireOrder::default().acquire_all([(); 2].into_iter(), (), |(), acquisition| made = Some(acquisition));
+    made.expect("it has two colors")
+}
+
+/// Regression: a color that stood still for an acquisition kept its count without a token, so the
+/// events behind were never dropped.
+#[test]
+fn dropped_acquisition_drops_events_of_its_colors() {
+    let (first, second) = (color(), color());
+    let pending = acquisition();
+    assert!(pending.acquired(held(&first)).is_none(), "the second color is missing");
+    let witness = Arc::new(());
+    let behind = witness.clone();
+    assert!(first.push(event(move || drop(behind))).is_none(), "the color stands still");
+    drop(pending);
+    assert_eq!((Arc::strong_count(&witness), first.len()), (1, 0));
+    let pending = acquisition();
+    assert!(pending.acquired(held(&first)).is_none());
+    let (both, ()) = pending.acquired(held(&second)).expect("both colors have come");
+    drop(both);
+    assert!(first.is_empty() && second.is_empty());
+}
+
+/// The events of each color have the last reference to the acquisition for which the next color
+/// stands still. Drops within drops would overflow the stack.
+#[test]
+fn chain_of_dropped_acquisitions_needs_no_stack() {
+    let colors: Vec<_> = (0..20_000).map(|_| color()).collect();
+    let mut token = None;
+    for pair in colors.windows(2) {
+        let pending = acquisition();
+        assert!(pending.acquired(held(&pair[1])).is_none());
+        // Only the first color does not stand still.
+        token = token.or(pair[0].push(event(move || drop(pending))));
+    }
+    assert_eq!(token.expect("the first color has a token").discard(), 1);
+    assert!(colors.iter().all(|color| color.is_empty()));
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //!
 //! An event may hold its color. The token then stands still, in a [`HeldColor`], until the owner of
 //! the `HeldColor` runs a closure on the color and releases the color. Acquiring several colors at
-//! once uses this.
+//! once uses this. A `HeldColor` is dropped only at the end of a runtime, and then drops the events
+//! behind it, as that end does.
 //!
 //! Leaves out where a token waits (`ready.rs`), the migration of tokens (`migration.rs`) and the
 //! choice of thieves (the scheduler). Checked with the files named.
@@ -16,6 +17,7 @@ use crate::{
     color_head::{ColorHead, HeadKind, TaskColorVtable},
     color_queue::ColorQueue,
     colored,
+    discard::{OutermostDiscard, discard_later},
     event::Label,
     queued_events::{QueuedEvents, counting},
     sync::{Ordering, panics},
@@ -49,10 +51,13 @@ pub enum BatchRun<D: 'static = ()> {
     Held(HeldColor<D>),
 }
 
-/// A color that stands still. Dropping a `HeldColor` strands the color: call
-/// [`HeldColor::release`].
-#[must_use = "a held color that is dropped stands still for ever"]
-pub struct HeldColor<D: 'static = ()>(Token<D>);
+/// A color that stands still until [`HeldColor::release`]. A drop instead drops every event of the
+/// color, as [`Token::discard`] does.
+#[must_use = "a held color that is dropped drops its events"]
+pub struct HeldColor<D: 'static = ()>(
+    /// `None` only after the release.
+    Option<Token<D>>,
+);
 
 /// The counts of a batch run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,16 +237,34 @@ impl<D> Token<D> {
         (BatchCounts { events: 1, panics: usize::from(panicked) }, done, held)
     }
 
-    /// Drops every event that is counted, without running it, on this color.
+    /// Drops every event that is counted, without running it, on this color. Returns their number.
+    ///
+    /// A call within the destructor of an event that another call drops returns 0. The outermost
+    /// call on this thread then also drops these events before it returns, because a chain of such
+    /// colors could overflow the stack.
     pub fn discard(self) -> usize {
-        let (counted, done) = match self.0.kind {
-            HeadKind::Queue => self.discard_queue(),
-            HeadKind::TaskColor(vtable) => self.discard_task_color(vtable),
+        let Some(_outermost) = OutermostDiscard::begin() else {
+            discard_later(Box::new(move || {
+                self.discard_now();
+            }));
+            return 0;
         };
-        match self.settle(done) {
-            BatchRun::Again(token) => counted + token.discard(),
-            BatchRun::Empty => counted,
-            BatchRun::Held(_) => unreachable!("nothing ran"),
+        self.discard_now()
+    }
+
+    fn discard_now(self) -> usize {
+        let (mut token, mut all) = (self, 0);
+        loop {
+            let (counted, done) = match token.0.kind {
+                HeadKind::Queue => token.discard_queue(),
+                HeadKind::TaskColor(vtable) => token.discard_task_color(vtable),
+            };
+            all += counted;
+            match token.settle(done) {
+                BatchRun::Again(again) => token = again,
+                BatchRun::Empty => return all,
+                BatchRun::Held(_) => unreachable!("nothing ran"),
+            }
         }
     }
 
@@ -300,26 +323,41 @@ impl<D> Token<D> {
     /// Subtracts `done` except for the last event, whose count keeps the token alive.
     fn hold(self, done: QueuedEvents) -> HeldColor<D> {
         match self.settle(QueuedEvents(done.0 - QueuedEvents::SPENT.0)) {
-            BatchRun::Again(token) => HeldColor(token),
+            BatchRun::Again(token) => HeldColor(Some(token)),
             BatchRun::Empty | BatchRun::Held(_) => unreachable!("the event that holds is still counted"),
         }
     }
 }
 
 impl<D> HeldColor<D> {
+    fn token(&self) -> &Token<D> {
+        self.0.as_ref().expect("only the release takes the token")
+    }
+
     /// The color that stands still.
     pub fn color(&self) -> &ColorRef<D> {
-        self.0.color()
+        self.token().color()
     }
 
     /// As [`Token::move_to`].
     pub fn move_to(&self, core: u32) {
-        self.0.move_to(core);
+        self.token().move_to(core);
     }
 
     /// Lets the color go on.
-    pub fn release(self) -> BatchRun<D> {
-        self.0.settle(QueuedEvents::SPENT)
+    pub fn release(mut self) -> BatchRun<D> {
+        let token = self.0.take().expect("only the release takes the token");
+        token.settle(QueuedEvents::SPENT)
+    }
+}
+
+impl<D> Drop for HeldColor<D> {
+    fn drop(&mut self) {
+        if let Some(token) = self.0.take()
+            && let BatchRun::Again(token) = token.settle(QueuedEvents::SPENT)
+        {
+            token.discard();
+        }
     }
 }
 

@@ -88,7 +88,7 @@ impl RuntimeControl {
         self.at.store(at.0, Ordering::Relaxed);
         self.due_ns.store(next, Ordering::Relaxed);
         // The next monitor may sleep without knowledge of its role.
-        if at != core && next != NEVER && shared.core(at.0).parking.is_asleep() {
+        if at != core && next != NEVER && shared.core(at.0).parking.may_miss_change() {
             shared.core(at.0).unpark();
         }
     }

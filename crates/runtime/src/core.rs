@@ -234,6 +234,7 @@ impl Core {
 
     fn turns(&self) {
         let mut turn = Turn::new(self.shared.settings.turn, self.shared.settings.stealing);
+        let mut tasks_left = usize::MAX;
         loop {
             let stopping = self.shared.end.is_stopping();
             self.attend_control();
@@ -268,21 +269,35 @@ impl Core {
                     turn.polled();
                 }
                 TurnStep::Stop => {
-                    self.mine().tasks.cancel_all(|| self.note_progress());
-                    if self.mine().tasks.len() == 0
-                        && self.shared.cores.iter().all(CoreShared::has_ended_tasks)
-                    {
-                        self.mine().stopped.store(true, Ordering::Release);
+                    if self.stop(&mut tasks_left) {
                         return;
                     }
-                    // The cancelled tasks are queued here, or wherever their colors have moved: run
-                    // them to the end.
-                    let queued = !self.mine().ready.is_empty();
-                    self.io(Some(if queued { Duration::ZERO } else { STOPPING_LOOK }));
                     turn.polled();
                 }
             }
         }
+    }
+
+    /// Cancels the tasks of this core, and ends the core if no core has a task any more. Otherwise
+    /// looks at I/O. `tasks_left`: the tasks of this core at the last call. Returns whether the
+    /// core has ended.
+    ///
+    /// The queue of a core that was left behind may hold tasks of this core, which nothing runs. So
+    /// from then on this core ends as soon as its own queue ends no more of its tasks.
+    fn stop(&self, tasks_left: &mut usize) -> bool {
+        let mine = self.mine();
+        mine.tasks.cancel_all(|| self.note_progress());
+        let (queued, tasks) = (!mine.ready.is_empty(), mine.tasks.len());
+        let ends_more = queued && tasks < std::mem::replace(tasks_left, tasks);
+        let all_ended = tasks == 0 && self.shared.cores.iter().all(CoreShared::has_ended_tasks);
+        if all_ended || self.shared.end.has_left_core() && !ends_more {
+            mine.stopped.store(true, Ordering::Release);
+            return true;
+        }
+        // The cancelled tasks are queued here, or wherever their colors have moved: run them to the
+        // end.
+        self.io(Some(if queued { Duration::ZERO } else { STOPPING_LOOK }));
+        false
     }
 
     fn park(&self) {

@@ -23,10 +23,14 @@ pub(crate) struct CoreLoadCell {
 }
 
 impl CoreLoadCell {
-    /// An activation begins that is expected to take `expected_ns`.
-    pub(crate) fn begin(&self, now_ns: u64, expected_ns: u64) {
+    /// An activation begins that is expected to take `expected_ns`. Returns whether the core ran no
+    /// color before.
+    #[inline]
+    pub(crate) fn begin(&self, now_ns: u64, expected_ns: u64) -> bool {
+        let was_idle = self.running_since_ns.load(Ordering::Relaxed) == IDLE;
         self.running_since_ns.store(now_ns.max(1), Ordering::Relaxed);
         self.expected_ns.store(expected_ns, Ordering::Relaxed);
+        was_idle
     }
 
     /// A color from the queue took `ns`, with all its successors.

@@ -49,7 +49,6 @@
 
 mod acquisition;
 mod affinity;
-mod after_end;
 mod anchor;
 mod background;
 mod batch_wait;

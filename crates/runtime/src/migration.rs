@@ -6,7 +6,6 @@
 //! and `tests/steal.rs`.
 
 use crate::{
-    after_end,
     color::Color,
     color_meta::{ColorMeta, RuntimeHead, RuntimeToken, steal_class},
     shared::RuntimeShared,
@@ -27,10 +26,6 @@ impl Cores for RuntimeShared {
     #[inline]
     fn have_ended(&self) -> bool {
         self.end.has_ended()
-    }
-
-    fn discard_late(&self, token: RuntimeToken) {
-        after_end::discard(token);
     }
 
     fn migrated(&self, color: &RuntimeHead) {

@@ -107,15 +107,35 @@ struct EventRecord {
 /// Bits of a color's number in a record; the rest holds the previous core.
 const COLOR_BITS: u32 = 48;
 
+/// The mark of a run of at least this many nanoseconds (2.1 s), which a record has in coarse units.
+const LONG_RUN: u32 = 1 << 31;
+
+/// The unit of a long run, as a power of two of nanoseconds: 65.5 us, so a record holds runs of up
+/// to 39 hours.
+const LONG_RUN_BITS: u32 = 16;
+
+/// A run's duration as a record has it.
+#[inline]
+fn pack_run(run_ns: u64) -> u32 {
+    match u32::try_from(run_ns) {
+        Ok(run_ns) if run_ns < LONG_RUN => run_ns,
+        _ => LONG_RUN | (run_ns >> LONG_RUN_BITS).min(u64::from(LONG_RUN - 1)) as u32,
+    }
+}
+
+/// The duration of a run in a record, in nanoseconds.
+fn unpack_run(packed: u32) -> u64 {
+    if packed < LONG_RUN { packed.into() } else { u64::from(packed & !LONG_RUN) << LONG_RUN_BITS }
+}
+
 impl EventRecord {
     fn pack(self) -> [u64; WORDS] {
         let Self { color, moved_from, label, start_ns, run_ns } = self;
         let from = moved_from.map_or(NOBODY, |core| core.0) as u16;
-        let run_ns = u32::try_from(run_ns).unwrap_or(u32::MAX);
         [
             color & ((1 << COLOR_BITS) - 1) | u64::from(from) << COLOR_BITS,
             start_ns,
-            u64::from(run_ns) | u64::from(label.posted()) << 32,
+            u64::from(pack_run(run_ns)) | u64::from(label.posted()) << 32,
             u64::from(label.handler()) | u64::from(label.from()) << 16 | u64::from(label.cause()) << 32,
         ]
     }
@@ -129,7 +149,7 @@ impl EventRecord {
             label: Label::new(label as u16, (label >> 16) as u16, 0)
                 .stamped((times >> 32) as u32, (label >> 32) as u32),
             start_ns,
-            run_ns: times as u32 as u64,
+            run_ns: unpack_run(times as u32),
         }
     }
 
@@ -196,5 +216,18 @@ mod tests {
         assert_eq!((back.color, back.moved_from, back.label), (12, Some(CoreIndex(4)), label));
         assert_eq!((back.start_ns, back.run_ns, back.poster()), (5, 6, Some((9, u32::MAX - 1))));
         assert_eq!(EventRecord::unpack(record(None)).moved_from, None);
+    }
+
+    /// Regression: a recording showed each run of more than 4.3 s as 4.3 s.
+    #[test]
+    fn record_keeps_length_of_long_run() {
+        let packed = |run_ns| unpack_run(pack_run(run_ns));
+        for exact_ns in [0, 1, u64::from(LONG_RUN) - 1] {
+            assert_eq!(packed(exact_ns), exact_ns);
+        }
+        for long_ns in [u64::from(LONG_RUN), 10_000_000_000, 3_600_000_000_000] {
+            assert!(long_ns - packed(long_ns) < 1 << LONG_RUN_BITS, "{long_ns}");
+        }
+        assert!(packed(u64::MAX) > 100_000_000_000_000);
     }
 }

@@ -27,7 +27,7 @@ impl RuntimeShared {
     ) -> BTreeMap<CoreIndex, Vec<RuntimeToken>> {
         let mut by_receiver: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for token in self.drain_migrating(donor.0, colors.map(|color| &***color)) {
-            // A color that has opened a socket since then stays.
+            // The core of the last request, because another move may have replaced this one.
             by_receiver.entry(CoreIndex(token.color().core())).or_default().push(token);
         }
         by_receiver

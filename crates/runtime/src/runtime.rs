@@ -2,8 +2,9 @@
 //!
 //! The end has a bound. A core whose event does not return is left behind with its thread, and is
 //! named. The others wait for each core that has not ended (`CoreShared::has_ended_tasks`), so a
-//! core that failed to start, has panicked or is left behind counts as stopped. Tested in
-//! `tests/stopping.rs`.
+//! core that failed to start, has panicked or is left behind counts as stopped. Once a core is left
+//! behind, the others also wait for none of their tasks, because that core's queue may hold a task
+//! of theirs. The thread that ends the runtime drops what is queued. Tested in `tests/stopping.rs`.
 
 use crate::{
     core::core_index, counters::IDLE, handle::Handle, runtime_ref::RuntimeRef, shared::RuntimeShared,
@@ -142,6 +143,7 @@ impl Threads {
                     // The drop of the handle detaches the thread, and the other cores do not wait
                     // for that core any more.
                     *thread = None;
+                    shared.end.leave_core();
                     shared.core(index.0).stopped.store(true, Ordering::Release);
                     left.push(index);
                 }
@@ -263,7 +265,9 @@ fn stop(handle: &Handle, threads: &mut Threads, signs: Signs) -> Stopped {
     for (index, core) in (0..).zip(&shared.cores) {
         let waiting = core.waiters.lock().expect("nothing panics under this lock").len();
         events_dropped += core.queued.len().saturating_sub(waiting);
-        shared.clear(index, |ready| ready.pop().or_else(|| ready.take_batched(u64::MAX)));
+        // A core that is left behind may keep a token.
+        let kept = || core.load_cell.lifo_slot.take();
+        shared.clear(index, |ready| ready.pop().or_else(|| ready.take_batched(u64::MAX)).or_else(kept));
         core.tasks.clear();
     }
     shared.handlers.discard_waiting();

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Default)]
 pub(crate) struct RuntimeEnd {
     stopping: AtomicBool,
+    /// A core was left behind, because its event did not return in time.
+    left_core: AtomicBool,
     ended: AtomicBool,
     /// Waits that the end of the runtime ends.
     pub(crate) waiters: EndWaiters,
@@ -24,6 +26,16 @@ impl RuntimeEnd {
     /// Whether the cores stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// A core is left behind: the other cores wait for no task any more.
+    pub(crate) fn leave_core(&self) {
+        self.left_core.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a core was left behind.
+    pub(crate) fn has_left_core(&self) -> bool {
+        self.left_core.load(Ordering::Relaxed)
     }
 
     /// All cores have ended; events queued from now on are dropped at once.

@@ -236,6 +236,24 @@ impl Core {
         (colors as u64, amount.worth_ns())
     }
 
+    /// The core runs a color, and ran none before: once after each look at I/O. Wakes a core to
+    /// watch the colors that were queued meanwhile. Their posters called no watcher, because no
+    /// event ran that the colors could wait behind.
+    #[cold]
+    pub(crate) fn watch_queued(&self) {
+        if self.shared.settings.stealing != Stealing::Learned {
+            return;
+        }
+        // This core has published that it runs a color, and reads its queue and the sleeping cores.
+        // A poster queues its token, releases the queue's lock (as in `misses_color`) and reads
+        // whether this core runs a color. A core that goes to sleep announces its sleep, executes a
+        // fence and reads the same.
+        fence(Ordering::SeqCst);
+        if QueueLoad(self.mine().ready.len()).stealable() > 0 {
+            self.shared.consider_watch(self.index);
+        }
+    }
+
     /// How long this core may sleep before it must look at the busy cores. The core becomes its
     /// node's watcher, unless another core watches or there is nothing to watch.
     pub(crate) fn watch_timeout(&self) -> Option<Duration> {

@@ -200,8 +200,8 @@ impl RuntimeShared {
         self.schedule_beside(token, 1, asleep);
     }
 
-    /// Wakes a sleeping core to watch `owner`, which keeps a token that thieves do not see, unless
-    /// a core watches already.
+    /// Wakes a sleeping core to watch `owner`, unless a core watches already. `owner` keeps a token
+    /// that thieves do not see, or began to run with colors in its queue.
     pub(crate) fn consider_watch(&self, owner: CoreIndex) {
         if !self.idle_coordinator(owner).is_watched()
             && let Some(watcher) = self.nearest_asleep(owner, |_| true)

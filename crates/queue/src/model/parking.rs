@@ -2,7 +2,13 @@
 
 use super::{Journal, JournalNote, color, run};
 use crate::{Event, Parking, ReadyQueue, Token, fake_eventfd::FakeEventfd};
-use loom::{sync::Arc, thread};
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 use std::collections::VecDeque;
 
 struct ParkingCore {
@@ -79,5 +85,28 @@ fn parking_loses_no_wake_up_of_two_posters() {
             thread.join().unwrap();
         }
         assert_eq!(journal.lock().unwrap().len(), 2);
+    });
+}
+
+/// A thread changes a word that the core reads before its sleep, like the word that names the next
+/// monitor.
+#[test]
+fn sleeping_core_misses_no_changed_word() {
+    loom::model(|| {
+        let core = Arc::new(ParkingCore::default());
+        let word = Arc::new(AtomicBool::new(false));
+        let (writer, written) = (core.clone(), word.clone());
+        let thread = thread::spawn(move || {
+            written.store(true, Ordering::Relaxed);
+            if writer.parking.may_miss_change() {
+                writer.bell.ring();
+            }
+        });
+        let sleep = core.parking.announce();
+        if !word.load(Ordering::Relaxed) {
+            core.bell.wait();
+        }
+        core.parking.awake(sleep);
+        thread.join().unwrap();
     });
 }

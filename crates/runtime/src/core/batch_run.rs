@@ -220,8 +220,8 @@ impl Core {
         }
         let began_ns = self.begin_ns(timing);
         self.run.note_pace(queued, began_ns);
-        if shared.settings.stealing.is_on() {
-            mine.load_cell.begin(began_ns, timing.expected_ns);
+        if shared.settings.stealing.is_on() && mine.load_cell.begin(began_ns, timing.expected_ns) {
+            self.watch_queued();
         }
         let came_from = Cell::new(came_from);
         let (span, has_permit) = (Cell::new(None), Cell::new(false));

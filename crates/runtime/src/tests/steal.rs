@@ -2,10 +2,10 @@
 //! no color stays behind a long event.
 
 use super::{PATIENCE, eventually};
-use crate::{Colored, CoreIndex, Handle, Handler, Pinning, Policy, Runtime, Spec, core_index};
+use crate::{Colored, CoreIndex, Handle, Pinning, Policy, Runtime, Spec, core_index};
 use std::{
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{Sender, channel},
     },
@@ -186,6 +186,57 @@ fn nothing_is_caught_behind_a_long_event() {
     runtime.shutdown(PATIENCE);
 }
 
+/// Regression: two colors were queued for a sleeping core before the core ran. No core was called
+/// to watch, so the second color waited for the end of the first color's event beside a sleeping
+/// core.
+#[test]
+fn no_color_waits_behind_event_of_woken_core() {
+    let runtime = two_cores(Policy::Adaptive);
+    let handle = runtime.handle();
+    let done = Arc::new(AtomicUsize::new(0));
+    let (to, seen) = channel();
+    // Waits for a number of runs of the second handler, which may be 0.
+    let first = handle.handler("first", {
+        let done = done.clone();
+        move |runs: usize| {
+            let deadline = Instant::now() + PATIENCE / 2;
+            while done.load(Ordering::Acquire) < runs && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            to.send(done.load(Ordering::Acquire) >= runs).expect("the test waits");
+        }
+    });
+    let second = handle.handler("second", {
+        let done = done.clone();
+        move |()| {
+            done.fetch_add(1, Ordering::Release);
+        }
+    });
+    let mut runs = 0;
+    // Posts to two colors of core 0. Returns whether the first event did not wait in vain.
+    let mut run_both = |waits: bool| {
+        let mut colors = std::iter::repeat_with(|| handle.color());
+        let mut color = || colors.find(|color| color.core() == CoreIndex(0)).expect("it is endless");
+        let (one, other) = (color(), color());
+        runs += 1;
+        first.post(&one, if waits { runs } else { 0 }).expect("room");
+        second.post(&other, ()).expect("room");
+        let saw = seen.recv_timeout(PATIENCE).expect("the first event ends");
+        eventually("the second event ends", || done.load(Ordering::Acquire) == runs);
+        saw
+    };
+    let asleep = |core| handle.shared.core(core).parking.is_asleep();
+    for _ in 0..20 {
+        // The scheduler learns that the events are short.
+        assert!((0..50).all(|_| run_both(false)));
+        eventually("both cores sleep and none watches", || {
+            asleep(0) && asleep(1) && !handle.shared.idle_coordinator(CoreIndex(0)).is_watched()
+        });
+        assert!(run_both(true), "the second color waits for the first: {:?}", handle.snapshot());
+    }
+    runtime.shutdown(PATIENCE);
+}
+
 /// Tasks never overlap with other events of their color on any core. Sleeps and wake-ups follow the
 /// tasks.
 #[test]
@@ -301,47 +352,6 @@ fn spreads_burst_over_busy_cores(time: Duration) {
     });
     over.store(true, Ordering::Release);
     busy.into_iter().for_each(|task| task.wait().expect("ends"));
-    runtime.shutdown(PATIENCE);
-}
-
-/// A color that a single other core calls, and no further core, moves to that core, although the
-/// color's own core does not sleep.
-#[test]
-fn color_moves_to_its_steady_poster() {
-    let runtime = runtime(Policy::Adaptive);
-    let handle = runtime.handle();
-    let (first, last) = (CoreIndex(0), CoreIndex(1));
-    let over = Arc::new(AtomicBool::new(false));
-    let busy = handle.spawn_on(&handle.color_on(first), {
-        let over = over.clone();
-        async move {
-            while !over.load(Ordering::Acquire) {
-                crate::yield_now().await;
-            }
-        }
-    });
-    let maker = handle.clone();
-    let made = handle.spawn_on(&handle.color_on(first), async move { maker.color() });
-    let called = made.wait().expect("ends");
-    assert_eq!(called.core(), first);
-    let call: Arc<OnceLock<Handler<()>>> = Arc::default();
-    let answer = handle.handler("answer", {
-        let (call, caller) = (call.clone(), handle.color_on(last));
-        move |()| call.get().expect("set before").post(&caller, ()).expect("below the bound")
-    });
-    let calls = handle.handler("call", {
-        let (called, over) = (called.clone(), over.clone());
-        move |()| {
-            if !over.load(Ordering::Acquire) {
-                answer.post(&called, ()).expect("below the bound");
-            }
-        }
-    });
-    assert!(call.set(calls).is_ok(), "set once");
-    calls.post(&handle.color_on(last), ()).expect("below the bound");
-    eventually("the color comes to its caller", || called.core() == last);
-    over.store(true, Ordering::Release);
-    busy.wait().expect("ends");
     runtime.shutdown(PATIENCE);
 }
 

@@ -1,14 +1,14 @@
 //! Failing starts, and stops: on a core, with an event that does not return, and the state of a
 //! runtime afterwards.
 
-use super::{PATIENCE, eventually, runtime, runtime_with, within_patience};
+use super::{PATIENCE, eventually, four_cores, runtime, runtime_with, within_patience};
 use crate::{
-    CoreIndex, DriverOptions, Exclusion, FullOf, Handler, IoChoice, Limits, RegisterError, Runtime, Spec,
-    StartError, TaskError, sleep,
+    CoreIndex, DriverOptions, Exclusion, FullOf, Handle, Handler, IoChoice, Limits, Policy, RegisterError,
+    Runtime, Spec, StartError, TaskError, core_index, hop, sleep,
 };
 use std::{
     fs,
-    future::poll_fn,
+    future::{pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::{
         Arc, Mutex,
@@ -129,11 +129,8 @@ fn a_runtime_that_ends_on_its_own_core_panics_with_advice_and_ends() {
     }
 }
 
-/// Regression: an event that did not return kept the process from ending.
-#[test]
-fn shutdown_abandons_core_with_endless_event() {
-    let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
-    let handle = runtime.handle();
+/// Begins an event of handler "stuck" on core 1. The event returns when the flag is set.
+fn begin_stuck_event(handle: &Handle) -> Arc<AtomicBool> {
     let (begun, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (begins, waits) = (begun.clone(), goes_on.clone());
     let stuck = handle.handler("stuck", move |()| {
@@ -144,14 +141,108 @@ fn shutdown_abandons_core_with_endless_event() {
     });
     stuck.post(&handle.color_on(CoreIndex(1)), ()).expect("room");
     eventually("the event has begun", || begun.load(Ordering::Acquire));
+    goes_on
+}
+
+/// Regression: an event that did not return kept the process from ending.
+#[test]
+fn shutdown_abandons_core_with_endless_event() {
+    let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
+    let handle = runtime.handle();
+    let goes_on = begin_stuck_event(&handle);
     let stopped = within_patience("the runtime stops", move || runtime.shutdown(Duration::from_millis(10)));
     let [left] = &stopped.cores_left[..] else { panic!("{stopped:?}") };
     assert_eq!((left.core, left.running.as_deref()), (CoreIndex(1), Some("stuck")));
     assert!(left.to_string().contains("\"stuck\" has not returned"), "{left}");
     // The thread ends by itself when the event returns, and releases the runtime.
     let shared = Arc::downgrade(&handle.shared.arc());
-    drop((handle, stuck));
+    drop(handle);
     goes_on.store(true, Ordering::Release);
+    eventually("the runtime is freed", || shared.strong_count() == 0);
+}
+
+/// Regression: a task had waited on core 0 and hopped to core 1, whose event did not return. Core 0
+/// waited for the end of the task, so the stop waited for the event.
+#[test]
+fn shutdown_abandons_task_in_queue_of_abandoned_core() {
+    let runtime = runtime_with(Limits { stop_grace: Duration::from_millis(50), ..Limits::default() });
+    let handle = runtime.handle();
+    let there = handle.color_on(CoreIndex(1));
+    let (arrives, arrived) = mpsc::channel();
+    let task = handle.spawn_on(&handle.color_on(CoreIndex(0)), async move {
+        sleep(Duration::from_millis(1)).await;
+        hop(&there).await;
+        arrives.send(core_index()).expect("the test waits");
+        pending::<()>().await;
+    });
+    assert_eq!(arrived.recv_timeout(PATIENCE), Ok(Some(CoreIndex(1))));
+    let goes_on = begin_stuck_event(&handle);
+    let stopped = within_patience("the runtime stops", move || runtime.shutdown(Duration::from_millis(10)));
+    let [left] = &stopped.cores_left[..] else { panic!("{stopped:?}") };
+    assert_eq!((left.core, stopped.tasks_cancelled), (CoreIndex(1), 1));
+    assert_eq!(within_patience("the task ends", move || task.wait()), Err(TaskError::Cancelled));
+    let shared = Arc::downgrade(&handle.shared.arc());
+    drop(handle);
+    goes_on.store(true, Ordering::Release);
+    eventually("the runtime is freed", || shared.strong_count() == 0);
+}
+
+/// Regression: a core that was left behind kept a woken color to run next, whose task never ended.
+#[test]
+fn token_in_slot_of_abandoned_core_is_dropped() {
+    let limits = Limits { stop_grace: Duration::from_millis(50), ..Limits::default() };
+    // No other core takes the token out of the slot.
+    let cpu = vermeil_io::current_affinity()[0];
+    let runtime = Runtime::builder().cpus([cpu]).limits(limits).build().expect("it starts");
+    let handle = runtime.handle();
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let (spawner, waits) = (handle.clone(), goes_on.clone());
+    let (spawns, spawned) = mpsc::channel();
+    let stuck = handle.handler("stuck", move |()| {
+        spawns.send(spawner.spawn(async {})).expect("the test waits");
+        while !waits.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    });
+    stuck.post(&handle.color(), ()).expect("room");
+    let task = spawned.recv_timeout(PATIENCE).expect("the event spawns a task");
+    let stopped = within_patience("the runtime stops", move || runtime.shutdown(Duration::ZERO));
+    assert_eq!(stopped.cores_left.len(), 1, "{stopped:?}");
+    assert_eq!(within_patience("the task ends", move || task.wait()), Err(TaskError::Cancelled));
+    goes_on.store(true, Ordering::Release);
+}
+
+/// Regression: a `when` had one of its colors when the runtime stopped. That color stood still for
+/// ever, so a task behind the `when` never ended.
+#[test]
+fn pending_acquisition_strands_no_color_at_the_end() {
+    // Without stealing, so each color stays on its core.
+    let runtime = four_cores(Policy::None);
+    let handle = runtime.handle();
+    let [first, second] = [0, 1].map(|core| {
+        let mut colors = std::iter::repeat_with(|| handle.color());
+        colors.find(|color| color.core() == CoreIndex(core)).expect("it is endless")
+    });
+    let (begins, begun) = mpsc::channel();
+    let inner = handle.clone();
+    let last = handle.handler("last", move |()| {
+        begins.send(()).expect("the test waits");
+        // The other cores wait for nothing, and the turn of this core is over.
+        eventually("the other cores have stopped", || {
+            (0..).zip(&inner.shared.cores).all(|(core, shared)| core == 1 || shared.tasks.is_closed())
+        });
+        std::thread::sleep(Duration::from_millis(10));
+    });
+    last.post(&second, ()).expect("room");
+    begun.recv_timeout(PATIENCE).expect("it begins");
+    let both = handle.when(&[&first, &second], || ());
+    let behind = handle.spawn_on(&first, async {});
+    eventually("the first color is held", || handle.shared.core(0).ready.is_empty());
+    within_patience("the runtime stops", move || runtime.shutdown(Duration::ZERO));
+    assert_eq!(within_patience("the acquisition ends", move || both.wait()), Err(TaskError::Cancelled));
+    assert_eq!(within_patience("the task ends", move || behind.wait()), Err(TaskError::Cancelled));
+    let shared = Arc::downgrade(&handle.shared.arc());
+    drop((handle, first, second));
     eventually("the runtime is freed", || shared.strong_count() == 0);
 }
 
