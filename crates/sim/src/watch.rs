@@ -91,6 +91,9 @@ pub trait Watch {
     /// Takes a note.
     fn note(&mut self, note: Note);
 
+    /// The run has ended. Events may run and cores may sleep at this time.
+    fn ended(&mut self, _at_ns: u64) {}
+
     /// Whether the watcher has seen enough, so that the run may end. Asked before each moment.
     fn has_enough(&mut self) -> bool {
         false
@@ -107,6 +110,11 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
         self.1.note(note);
     }
 
+    fn ended(&mut self, at_ns: u64) {
+        self.0.ended(at_ns);
+        self.1.ended(at_ns);
+    }
+
     fn has_enough(&mut self) -> bool {
         self.0.has_enough() && self.1.has_enough()
     }
@@ -116,6 +124,12 @@ impl<W: Watch> Watch for Option<W> {
     fn note(&mut self, note: Note) {
         if let Some(watch) = self {
             watch.note(note);
+        }
+    }
+
+    fn ended(&mut self, at_ns: u64) {
+        if let Some(watch) = self {
+            watch.ended(at_ns);
         }
     }
 

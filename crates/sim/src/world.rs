@@ -77,6 +77,8 @@ pub fn simulate_watched<W: Watch>(
 struct Polled {
     waiting: VecDeque<u32>,
     is_posted: bool,
+    /// Events posted so far to look for arrivals.
+    looks: u32,
 }
 
 /// The inputs of a simulation.
@@ -415,6 +417,7 @@ impl<W: Watch> World<W> {
     }
 
     fn into_results(mut self) -> (Results, W) {
+        self.output.watch.ended(self.time.now_ns);
         for index in 0..self.cores.len() {
             if let Some(running) = self.cores[index].running {
                 self.count_time(CoreIndex(index as u32), &running);

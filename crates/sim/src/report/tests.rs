@@ -140,6 +140,36 @@ fn the_timeline_is_json_and_a_picture() {
     assert!(svg.starts_with("<svg") && svg.contains("a &lt; b") && svg.matches("<rect").count() > 20);
 }
 
+/// Regression: an event that ran at the end of the run was not drawn, so a run with longer events
+/// was empty.
+#[test]
+fn timeline_has_events_that_run_at_the_end() {
+    let text = r#"
+        name = "long"
+        about = "events of 10 ms"
+        [[handler]]
+        name = "work"
+        cycles = 18000000
+        color = "event"
+        [[source]]
+        entry = "work"
+        load = { start = { count = 1 } }
+        "#;
+    let (machine, program) = (profile("xeon5100-2x2").unwrap(), CompiledProgram::from_toml(text).unwrap());
+    let options = SimOptions { run_ns: Some(2_000_000), ..SimOptions::new("none".parse().unwrap()) };
+    let timeline = Timeline::new(machine.cores(), 0, 2_000_000);
+    let (_, timeline) = simulate_watched(&machine, &program, &options, timeline);
+    let json: serde_json::Value = serde_json::from_str(&timeline.to_chrome(&["work"])).expect("JSON");
+    let spans = |name: &str| {
+        let spans = json["traceEvents"].as_array().unwrap().iter();
+        let spans = spans.filter(|event| event["name"] == name && event["ph"] == "X");
+        spans.map(|event| event["dur"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    let work = spans("work");
+    assert!(work.len() == 1 && (1_000.0..=2_000.0).contains(&work[0]), "{json}");
+    assert_eq!(spans("asleep").iter().filter(|&&asleep| asleep == 2_000.0).count(), machine.cores() - 1);
+}
+
 #[test]
 fn recording_is_shown_as_it_ran() {
     let text = "{\"recording\":1,\"policy\":\"adaptive\",\"cpus\":[0,1],\"lost\":7}

@@ -70,6 +70,18 @@ impl Timeline {
         self.ran(core, at_ns, at_ns, Doing::Steal { victim });
     }
 
+    fn runs_until(&mut self, core: CoreIndex, to_ns: u64) {
+        if let Some(span) = self.running[core.0 as usize].take() {
+            self.keep(TimelineSpan { to_ns, ..span });
+        }
+    }
+
+    fn sleeps_until(&mut self, core: CoreIndex, to_ns: u64) {
+        if let Some(from_ns) = self.asleep[core.0 as usize].take() {
+            self.keep(TimelineSpan { core, from_ns, to_ns, doing: Doing::Asleep });
+        }
+    }
+
     fn keep(&mut self, span: TimelineSpan) {
         if span.to_ns < self.from_ns || span.from_ns > self.to_ns || span.to_ns <= span.from_ns {
             return;
@@ -91,11 +103,7 @@ impl Watch for Timeline {
                 self.running[core.0 as usize] =
                     Some(TimelineSpan { core, from_ns: at_ns, to_ns: at_ns, doing });
             }
-            Note::Finished { at_ns, core, .. } => {
-                if let Some(span) = self.running[core.0 as usize].take() {
-                    self.keep(TimelineSpan { to_ns: at_ns, ..span });
-                }
-            }
+            Note::Finished { at_ns, core, .. } => self.runs_until(core, at_ns),
             Note::Stole { at_ns, until_ns, thief, victim, .. } => {
                 self.keep(TimelineSpan {
                     core: thief,
@@ -105,12 +113,15 @@ impl Watch for Timeline {
                 });
             }
             Note::Parked { at_ns, core } => self.asleep[core.0 as usize] = Some(at_ns),
-            Note::Unparked { at_ns, core } => {
-                if let Some(from_ns) = self.asleep[core.0 as usize].take() {
-                    self.keep(TimelineSpan { core, from_ns, to_ns: at_ns, doing: Doing::Asleep });
-                }
-            }
+            Note::Unparked { at_ns, core } => self.sleeps_until(core, at_ns),
             Note::Posted { .. } | Note::Moved { .. } => {}
+        }
+    }
+
+    fn ended(&mut self, at_ns: u64) {
+        for core in (0..self.cores() as u32).map(CoreIndex) {
+            self.runs_until(core, at_ns);
+            self.sleeps_until(core, at_ns);
         }
     }
 }

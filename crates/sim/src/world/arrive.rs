@@ -228,7 +228,10 @@ impl<W: Watch> World<W> {
     pub(super) fn post_poll(&mut self, source: u16, by: Option<CoreIndex>, at_ns: &mut u64) {
         let poll = self.given.program.sources[usize::from(source)].poll.expect("the source is polled");
         let color = self.color_for(poll.handler, NONE, by);
-        let event = self.colors.prepare(poll.handler, color, NONE, 0);
+        let polled = &mut self.arrivals.polled[usize::from(source)];
+        let look = polled.looks;
+        polled.looks = look.wrapping_add(1);
+        let event = self.colors.prepare(poll.handler, color, NONE, look);
         self.arrivals.outstanding += 1;
         self.post(event, by, at_ns);
     }

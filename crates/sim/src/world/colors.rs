@@ -20,7 +20,10 @@ pub(crate) struct SimEvent {
     pub(crate) color: u32,
     /// The request that the event belongs to, or [`NONE`].
     pub(crate) request: u32,
-    /// Steps from the beginning of the request. In a recording, the index of the recorded event.
+    /// Key of the event's random draws within its request: the steps from the beginning of the
+    /// request, along the handlers' `next`; `also` begins anew at a mixed number. Of an event that
+    /// looks for arrivals, the number of its source's looks before. In a recording, the index of
+    /// the recorded event.
     pub(crate) step: u32,
     pub(crate) posted_ns: u64,
     /// The part of the color's worth that comes from this event.

@@ -64,7 +64,8 @@ impl SimControl {
                 let named = || Plan::named(name, handlers.len(), layout);
                 let plan = options.plan.clone().or_else(named);
                 // A run without the plan would look like a run of the plan.
-                Box::new(Fixed::new(plan.expect("the caller reads the plan of placed:FILE")))
+                let plan = plan.expect("the caller reads the plan of placed:FILE");
+                Box::new(Fixed::new(choose_from_lists(&plan)))
             }
             policy => {
                 let dwell_ns = options.control_ns.unwrap_or(TrialOptions::default().dwell_ns);
@@ -105,6 +106,19 @@ impl SimControl {
         results.decided = log.total();
         results.regret_ns = self.controller.regret_ns();
     }
+}
+
+/// The plan with a single core in place of each list of cores: units with the same list take turns,
+/// as in the runtime.
+fn choose_from_lists(plan: &Plan) -> Plan {
+    let choose = |(unit, placement): (HandlerIndex, &Placement)| match placement {
+        Placement::Cores(cores) => {
+            let turn = unit.0 as usize % cores.len().max(1);
+            cores.iter().nth(turn).map_or(Placement::Any, Placement::Core)
+        }
+        Placement::Any | Placement::Core(_) => placement.clone(),
+    };
+    Plan::new(plan.iter().map(choose).collect())
 }
 
 impl<W: Watch> World<W> {

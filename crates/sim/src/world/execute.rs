@@ -90,7 +90,11 @@ impl<W: Watch> World<W> {
     /// A random number for this run, equal under every policy.
     fn draw(&self, event: &SimEvent, purpose: StreamPurpose) -> u64 {
         match event.request {
-            NONE => random::draw(self.given.options.seed, purpose, event.sequence),
+            // A look for arrivals of the handler's only source.
+            NONE => {
+                let key = u64::from(event.handler) << 32 | u64::from(event.step);
+                random::draw(self.given.options.seed, purpose, key)
+            }
             request => self.arrivals.requests.get(request).draw(
                 self.given.options.seed,
                 purpose,

@@ -265,11 +265,13 @@ impl<W: Watch> World<W> {
             self.answer(event.request, *at_ns);
         }
         if let Some(next) = self.choose_next(handler, event.request, event.step) {
-            self.go_to(core, event.handler, next, &event, at_ns);
+            self.go_to(core, &event, next, event.step.wrapping_add(1), at_ns);
         }
         for index in 0..self.given.program.handlers[handler].also.len() {
             let next = self.given.program.handlers[handler].also[index];
-            self.go_to(core, event.handler, next, &event, at_ns);
+            // Another key for each event, because events with equal keys draw equal numbers.
+            let step = random::mix(u64::from(event.step) << 32 | (index as u64 + 1)) as u32;
+            self.go_to(core, &event, next, step, at_ns);
         }
         self.event_of_request_ended(event.request);
     }
@@ -297,17 +299,11 @@ impl<W: Watch> World<W> {
         }
     }
 
-    fn go_to(
-        &mut self,
-        core: CoreIndex,
-        by_handler: u16,
-        next: NextHandler,
-        event: &SimEvent,
-        at_ns: &mut u64,
-    ) {
-        let (request, step) = (event.request, event.step);
+    /// Posts a successor of event `by`, with the key `step`.
+    fn go_to(&mut self, core: CoreIndex, by: &SimEvent, next: NextHandler, step: u32, at_ns: &mut u64) {
+        let (request, by_handler) = (by.request, by.handler);
         let color = self.color_for(next.handler, request, Some(core));
-        let event = self.colors.prepare(next.handler, color, request, step + 1);
+        let event = self.colors.prepare(next.handler, color, request, step);
         self.arrivals.outstanding += 1;
         if request != NONE {
             self.arrivals.requests.get_mut(request).live += 1;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::machine::profile;
 use crate::workload::workload;
+use vermeil_sched::plan::PlanFile;
 
 fn options(policy: &str) -> SimOptions {
     SimOptions::new(policy.parse().unwrap())
@@ -469,6 +470,21 @@ fn placed_file_needs_plan() {
     simulate(&machine, &roots, &options("placed:plan.toml"));
 }
 
+/// Regression: a plan's list of cores had no effect.
+#[test]
+fn list_of_one_core_places_like_the_core() {
+    let (machine, roots) = (profile("xeon5100-2x2").unwrap(), workload("sqrt-pipeline").unwrap());
+    let options = options("placed:plan.toml");
+    let handlers = roots.placed_handlers(&options.policy);
+    let hash = |place: &str| {
+        let file = PlanFile::parse(&format!("{} = {place}", handlers[0]), machine.cores()).unwrap();
+        let plan = Some(file.resolve(&handlers).unwrap());
+        simulate(&machine, &roots, &SimOptions { plan, ..options.clone() }).hash
+    };
+    assert_eq!(hash("[3]"), hash("3"));
+    assert_ne!(hash("3"), hash("1"));
+}
+
 /// Regression: answers to requests of the warm-up counted, so a policy that fell behind in the
 /// warm-up had a rate above the offered load.
 #[test]
@@ -603,4 +619,93 @@ fn open_source_keeps_its_rate() {
         let off = asked.abs_diff(200_000);
         assert!(off < if even { 3 } else { 900 }, "{asked} requests, even: {even}");
     }
+}
+
+/// The duration of each run, by handler, in the order of the ends.
+#[derive(Default)]
+struct RunTimes {
+    running: std::collections::BTreeMap<u64, (u16, u64)>,
+    ran: [Vec<u64>; 2],
+}
+
+impl Watch for RunTimes {
+    fn note(&mut self, note: crate::Note) {
+        match note {
+            crate::Note::Started { at_ns, event, handler, .. } => {
+                self.running.insert(event, (handler, at_ns));
+            }
+            crate::Note::Finished { at_ns, event, .. } => {
+                let (handler, from_ns) = self.running.remove(&event).expect("it has begun");
+                self.ran[usize::from(handler)].push(at_ns - from_ns);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Regression: both successors took equally long, because they drew the same numbers.
+#[test]
+fn parallel_successors_draw_different_durations() {
+    let fork = CompiledProgram::from_toml(
+        r#"
+        name = "fork"
+        about = "two successors at once"
+        [[handler]]
+        name = "split"
+        cycles = 1000
+        color = "event"
+        code_bytes = 0
+        also = [{ to = "work" }, { to = "work" }]
+        [[handler]]
+        name = "work"
+        cycles = 1000000
+        spread_percent = 50
+        color = "event"
+        code_bytes = 0
+        reply = true
+        [[source]]
+        entry = "split"
+        load = { start = { count = 1 } }
+        "#,
+    )
+    .expect("a workload");
+    let machine = profile("xeon5100-2x2").unwrap();
+    let (_, seen) = simulate_watched(&machine, &fork, &options("none"), RunTimes::default());
+    assert!(seen.ran[1].len() == 2 && seen.ran[1][0] != seen.ran[1][1], "{:?}", seen.ran);
+}
+
+/// Regression: a look for arrivals drew by its place among all events, which a policy changes.
+#[test]
+fn looks_take_equal_times_under_every_policy() {
+    let polled = CompiledProgram::from_toml(
+        r#"
+        name = "polled"
+        about = "a handler looks for arrivals"
+        run_ms = 20
+        [[handler]]
+        name = "look"
+        cycles = 10000
+        spread_percent = 50
+        color = "serial"
+        code_bytes = 0
+        [[handler]]
+        name = "work"
+        cycles = 30000
+        code_bytes = 0
+        reply = true
+        [[source]]
+        entry = "work"
+        load = { closed = { clients = 20, think_us = 50 } }
+        poll = { handler = "look", cycles_each = 0 }
+        "#,
+    )
+    .expect("a workload");
+    let machine = profile("xeon5100-2x2").unwrap();
+    let looks = |policy| {
+        let (_, seen) = simulate_watched(&machine, &polled, &options(policy), RunTimes::default());
+        seen.ran[0][..50].to_vec()
+    };
+    let [none, libasync, adaptive] = ["none", "libasync", "adaptive"].map(looks);
+    assert_eq!(none, libasync);
+    assert_eq!(none, adaptive);
 }
