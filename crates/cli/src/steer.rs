@@ -214,7 +214,7 @@ impl SteerArgs {
         let recovered = if recovers { self.recover(&steering) } else { Ok(()) };
         match self.action {
             SteerAction::Plan => {
-                let mut plan = self.plan(&*kernel)?.1;
+                let mut plan = self.plan(&*kernel, &[])?.1;
                 if recovers {
                     self.add_what_is_remembered(recovered, &mut plan, &store)?;
                 }
@@ -254,7 +254,7 @@ impl SteerArgs {
     ) -> Result<String, SteerFailure> {
         match self.action {
             SteerAction::Apply => {
-                let mut again = || self.plan(kernel).map_err(into_steer);
+                let mut again = |cards: &[String]| self.plan(kernel, cards).map_err(into_steer);
                 let confirm = self.confirm.map(Duration::from);
                 let mut guard = || if self.confirm.is_some() { self.start_guard() } else { Ok(()) };
                 let applied = steering.apply(&mut again, confirm, &mut guard)?;
@@ -309,12 +309,17 @@ impl SteerArgs {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
-    fn plan(&self, kernel: &dyn CardKernel) -> Result<(CardNetwork, SteerPlan), SteerFailure> {
+    /// Plans for `cards`; if empty, for the cards of `--nic`.
+    fn plan(
+        &self,
+        kernel: &dyn CardKernel,
+        cards: &[String],
+    ) -> Result<(CardNetwork, SteerPlan), SteerFailure> {
         let (machine, allowed) = self.machine()?;
         let network = read(self.root(), kernel)?;
         let request = PlanRequest {
             cores: self.cores().resolve(&machine, &allowed).map_err(UsageError::from)?,
-            nics: self.nic.clone(),
+            nics: if cards.is_empty() { self.nic.clone() } else { cards.to_vec() },
             queues: match self.queues.unwrap_or(QueueChoice::Fit) {
                 QueueChoice::Fit => Queues::Fit,
                 QueueChoice::Keep => Queues::Keep,

@@ -19,6 +19,9 @@ use serde::Serialize;
 use crate::state::{CommandPhase, Saved, StateLock, StateStore, SteerState};
 use crate::{CardNetwork, InterruptOwner, PlannedChange, Setting, Settings, SteerError, SteerPlan};
 
+/// Reads the cards and plans for those with these names, or chooses cards if there are no names.
+pub type Planner<'p> = dyn FnMut(&[String]) -> Result<(CardNetwork, SteerPlan), SteerError> + 'p;
+
 #[cfg(test)]
 mod tests;
 
@@ -88,10 +91,12 @@ impl Steering<'_> {
         }
     }
 
-    /// Applies the plan that `plan` makes of the current network. `plan` is called again after a
-    /// change of the number of queues. With `confirm`, all changes are undone after that time
-    /// unless confirmed. `guard` is called when the former state is on the disk and nothing has
-    /// changed yet, to start the process that will undo unconfirmed changes.
+    /// Applies the plan that `plan` makes of the current network. The first call of `plan` names no
+    /// cards, so `plan` chooses the cards. After a change of the number of queues, a second call
+    /// names the cards of the first plan, because their links may still be down. With `confirm`,
+    /// all changes are undone after that time unless confirmed. `guard` is called when the former
+    /// state is on the disk and nothing has changed yet, to start the process that will undo
+    /// unconfirmed changes.
     ///
     /// # Errors
     /// [`SteerError::Blocked`], [`SteerError::AlreadyApplied`], [`SteerError::Unreadable`],
@@ -100,7 +105,7 @@ impl Steering<'_> {
     /// restore failed, and [`Steering::undo`] may be tried again.
     pub fn apply(
         &self,
-        plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
+        plan: &mut Planner<'_>,
         confirm: Option<Duration>,
         guard: &mut dyn FnMut() -> io::Result<()>,
     ) -> Result<Applied, SteerError> {
@@ -109,7 +114,7 @@ impl Steering<'_> {
         if self.store.load()?.is_some() {
             return Err(SteerError::AlreadyApplied);
         }
-        let (network, first) = plan()?;
+        let (network, first) = plan(&[])?;
         if !first.blockers.is_empty() {
             return Err(SteerError::Blocked(first.blockers));
         }
@@ -141,7 +146,7 @@ impl Steering<'_> {
     fn carry_out(
         &self,
         first: SteerPlan,
-        plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
+        plan: &mut Planner<'_>,
         state: &mut SteerState,
     ) -> Result<Applied, SteerError> {
         let mut applied = Applied::default();
@@ -153,8 +158,9 @@ impl Steering<'_> {
                 self.make(&change)?;
                 applied.changes.push(change);
             }
+            let cards: Vec<String> = rest.nics.iter().map(|card| card.nic.clone()).collect();
             let network;
-            (network, rest) = plan()?;
+            (network, rest) = plan(&cards)?;
             // New queues after a change of channels have interrupts that the first plan did not
             // know.
             if !rest.blockers.is_empty() {
@@ -177,7 +183,12 @@ impl Steering<'_> {
             state.saved.extend(new);
             for saved in &mut state.saved {
                 let change = rest.changes.iter().find(|change| change.setting == saved.setting);
-                saved.planned = change.map(|change| change.to.clone()).or(saved.planned.take());
+                // Without a change, the first plan's value counts only if the value is in force.
+                // For example, a setting of a removed queue has no planned value any more.
+                saved.planned = match change {
+                    Some(change) => Some(change.to.clone()),
+                    None => saved.planned.take().filter(|planned| self.is_in_force(&saved.setting, planned)),
+                };
             }
             self.store.save(state)?;
         }
@@ -186,6 +197,11 @@ impl Steering<'_> {
             applied.changes.push(change);
         }
         Ok(applied)
+    }
+
+    /// Whether a setting has this canonical value.
+    fn is_in_force(&self, setting: &Setting, value: &str) -> bool {
+        self.settings.get(setting).is_ok_and(|now| setting.canonical(&now) == value)
     }
 
     /// Makes a change, and checks that the change took effect.

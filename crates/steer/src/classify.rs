@@ -10,7 +10,7 @@ use std::fs;
 use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use vermeil_topology::{CpuId, CpuSet};
@@ -23,6 +23,14 @@ use crate::{Nic, SteerError};
 /// Packets that may wait for a cpu; further packets are dropped. As in the kernel's example
 /// (`xdp_redirect_cpu`).
 const WAITING_MAX: u32 = 2048;
+
+/// Wrong checksums of a window that count as lost packets. Single packets are damaged on any
+/// network. A driver that loses checksums reaches the number when four connections try twice.
+const WRONG_MIN: u64 = 8;
+
+/// Steered packets that end a window. So the packets of an hour without damage do not hide a loss
+/// that begins afterwards.
+const WINDOW_PACKETS: u64 = 1_000;
 
 /// The position of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,12 +158,56 @@ impl Classifier {
     }
 }
 
-/// Number of TCP and UDP packets that this network namespace dropped because of wrong checksums.
+/// Watches whether classified packets are lost.
 ///
 /// A driver may lose the mark that a packet's checksum is still to be computed. Then all packets of
-/// a local sender are dropped. A caller that sees this number grow with the steered packets must
-/// stop.
-pub fn wrong_checksums(root: &Path) -> u64 {
+/// a local sender are dropped. So several wrong checksums, more than half of the steered packets of
+/// a window, end the classification.
+#[derive(Debug)]
+pub struct ChecksumWatch {
+    root: PathBuf,
+    /// Wrong checksums at the start of the window.
+    wrong: u64,
+    /// Steered packets at the start of the window.
+    steered: u64,
+}
+
+impl ChecksumWatch {
+    /// Begins with the classifier that the caller attaches next.
+    pub fn start(root: &Path) -> Self {
+        Self { root: root.to_owned(), wrong: wrong_checksums(root), steered: 0 }
+    }
+
+    /// Compares the counts of the present window.
+    ///
+    /// # Errors
+    /// [`SteerError::Checksums`] if packets are lost. The caller must stop.
+    pub fn look(&mut self, nic: &Nic, classifier: &Classifier) -> Result<(), SteerError> {
+        match self.lost(wrong_checksums(&self.root), classifier.counts().all_steered()) {
+            Some(wrong) => {
+                Err(SteerError::Checksums { nic: nic.name.clone(), driver: nic.driver.clone(), wrong })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The wrong checksums of the window, if they count as lost packets. The arguments are the
+    /// counts since the start.
+    fn lost(&mut self, wrong: u64, steered: u64) -> Option<u64> {
+        let wrong_here = wrong.saturating_sub(self.wrong);
+        let steered_here = steered.saturating_sub(self.steered);
+        if wrong_here >= WRONG_MIN && 2 * wrong_here > steered_here {
+            return Some(wrong_here);
+        }
+        if steered_here >= WINDOW_PACKETS {
+            (self.wrong, self.steered) = (wrong, steered);
+        }
+        None
+    }
+}
+
+/// Number of TCP and UDP packets that this network namespace dropped because of wrong checksums.
+fn wrong_checksums(root: &Path) -> u64 {
     let text = fs::read_to_string(root.join("proc/net/snmp")).unwrap_or_default();
     let mut lines = text.lines();
     let mut sum = 0;
@@ -290,6 +342,23 @@ mod tests {
         assert!((0..10).all(|_| send(7) == 4), "XDP_REDIRECT");
         let again: Vec<u64> = (1..=count).map(steered).collect();
         assert_eq!(shares.iter().zip(&again).filter(|(before, after)| before != after).count(), 1);
+    }
+
+    /// Regression: a single damaged packet ended the classification, and a long time without damage
+    /// hid a loss.
+    #[test]
+    fn checksums_are_compared_within_a_window() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || ChecksumWatch::start(folder.path());
+        assert_eq!(start().lost(1, 0), None, "a damaged packet before any other");
+        assert_eq!(start().lost(WRONG_MIN - 1, 1), None);
+        assert_eq!(start().lost(WRONG_MIN, 2 * WRONG_MIN), None, "half of the packets arrive");
+        assert_eq!(start().lost(WRONG_MIN, 2 * WRONG_MIN - 1), Some(WRONG_MIN));
+        let mut slow = start();
+        assert_eq!((slow.lost(4, 4), slow.lost(WRONG_MIN, WRONG_MIN)), (None, Some(WRONG_MIN)));
+        let mut late = start();
+        assert_eq!(late.lost(3, 1_000_000), None);
+        assert_eq!(late.lost(3 + WRONG_MIN, 1_000_000 + WRONG_MIN), Some(WRONG_MIN));
     }
 
     #[test]

@@ -18,8 +18,8 @@ use vermeil_topology::CpuSet;
 use crate::state::read_own;
 use crate::verify::share;
 use crate::{
-    CardNetwork, Classifier, Meter, Nic, PlaceChoice, ProgramPosition, StateStore, SteerClass, SteerError,
-    SteerPlan, Steering, wrong_checksums,
+    ChecksumWatch, Classifier, Meter, Nic, PlaceChoice, Planner, ProgramPosition, StateStore, SteerClass,
+    SteerError, SteerPlan, Steering,
 };
 
 /// Windows of each way, in turn. By chance XDP is cheaper than RPS in all of four rounds once in
@@ -142,7 +142,7 @@ pub fn compare(
     root: &Path,
     (nic, cpus, choice): (&Nic, &CpuSet, PlaceChoice),
     steering: &Steering<'_>,
-    plan: &mut dyn FnMut() -> Result<(CardNetwork, SteerPlan), SteerError>,
+    plan: &mut Planner<'_>,
     guard: &mut dyn FnMut() -> io::Result<()>,
     (length, window): (Duration, &mut dyn FnMut() -> Duration),
 ) -> Result<Comparison, SteerError> {
@@ -155,33 +155,15 @@ pub fn compare(
             steering.undo()?;
         }
         rows.push(row);
+        let mut checksums = ChecksumWatch::start(root);
         let classifier = Classifier::attach(nic, cpus, choice)?;
         place = classifier.place();
-        let wrong_before = wrong_checksums(root);
         rows.push(measure(root, nic, SpreadWay::Xdp, window));
-        refuse_wrong_checksums(root, nic, &classifier, wrong_before)?;
+        checksums.look(nic, &classifier)?;
     }
     let comparison = Comparison { nic: nic.name.clone(), cpus: cpus.clone(), place, rows };
     steering.store.remember(&comparison)?;
     Ok(comparison)
-}
-
-/// Checks whether classified packets are lost: more wrong checksums than half of the steered
-/// packets.
-///
-/// # Errors
-/// [`SteerError::Checksums`].
-pub fn refuse_wrong_checksums(
-    root: &Path,
-    nic: &Nic,
-    classifier: &Classifier,
-    before: u64,
-) -> Result<(), SteerError> {
-    let wrong = wrong_checksums(root).saturating_sub(before);
-    if wrong > 0 && 2 * wrong > classifier.counts().all_steered() {
-        return Err(SteerError::Checksums { nic: nic.name.clone(), driver: nic.driver.clone(), wrong });
-    }
-    Ok(())
 }
 
 fn measure(root: &Path, nic: &Nic, way: SpreadWay, window: &mut dyn FnMut() -> Duration) -> WindowRow {

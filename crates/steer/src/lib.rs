@@ -53,11 +53,9 @@ mod wakes;
 pub mod render;
 
 pub use accept::{AcceptSteering, CORE_BYTES, Group, Mode, detach_program, homes, near};
-pub use apply::{Applied, Recovered, Restored, Steering};
-pub use classify::{Classified, Classifier, PlaceChoice, ProgramPosition, wrong_checksums};
-pub use compare::{
-    Compared, Comparison, ROUNDS, SpreadWay, WindowRow, advise, compare, refuse_wrong_checksums,
-};
+pub use apply::{Applied, Planner, Recovered, Restored, Steering};
+pub use classify::{ChecksumWatch, Classified, Classifier, PlaceChoice, ProgramPosition};
+pub use compare::{Compared, Comparison, ROUNDS, SpreadWay, WindowRow, advise, compare};
 pub use drops::PacketDrops;
 pub use error::SteerError;
 pub use interrupts::InterruptLine;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use vermeil_steer::{
-    CardKernel, Classifier, Nic, PlaceChoice, ProgramPosition, ROUNDS, SteerError, Steering, compare, read,
-    refuse_wrong_checksums, render, wrong_checksums,
+    CardKernel, ChecksumWatch, Classifier, Nic, PlaceChoice, ProgramPosition, ROUNDS, SteerError, Steering,
+    compare, read, render,
 };
 use vermeil_topology::CpuSet;
 
@@ -58,7 +58,7 @@ impl SteerArgs {
             flag::register(signal, stop.clone())
                 .map_err(|source| SteerError::Classify { nic: nic.name.clone(), source })?;
         }
-        let wrong_before = wrong_checksums(self.root());
+        let mut checksums = ChecksumWatch::start(self.root());
         let classifier = Classifier::attach(&nic, &cpus, self.xdp.unwrap_or_default().choice())?;
         print::failure(
             &format_args!(
@@ -72,7 +72,7 @@ impl SteerArgs {
         let place = self.root().join("sys/class/net").join(&nic.name);
         while !stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
-            refuse_wrong_checksums(self.root(), &nic, &classifier, wrong_before)?;
+            checksums.look(&nic, &classifier)?;
             if !place.exists() {
                 return Err(SteerFailure::Gone(nic.name));
             }
@@ -92,7 +92,7 @@ impl SteerArgs {
             thread::sleep(length);
             length
         };
-        let mut plan = || self.plan(kernel).map_err(super::into_steer);
+        let mut plan = |cards: &[String]| self.plan(kernel, cards).map_err(super::into_steer);
         let mut guard = || self.start_guard();
         let asked = (&nic, &cpus, self.xdp.unwrap_or_default().choice());
         let comparison = compare(self.root(), asked, steering, &mut plan, &mut guard, (length, &mut window))?;

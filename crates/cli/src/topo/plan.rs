@@ -35,7 +35,7 @@ pub(super) fn cards() -> Vec<Nic> {
 pub(super) fn of(machine: &Machine, instances: &[Instance], cards: Vec<Nic>) -> Vec<PlannedInstance> {
     let memory = |instance: &Instance| {
         let nodes = machine.nodes().iter().filter(|node| instance.nodes.contains(&node.id));
-        nodes.map(|node| node.memory_bytes).sum()
+        nodes.map(|node| node.memory_bytes).fold(0, u64::saturating_add)
     };
     (0..)
         .zip(instances)

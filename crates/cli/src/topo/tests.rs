@@ -41,6 +41,15 @@ fn the_instances_of_a_server_are_planned() {
     assert_eq!(here[0]["instance"], 0);
 }
 
+/// Regression: the sum of the nodes' memory overflowed.
+#[test]
+fn memory_beyond_all_numbers_is_planned() {
+    let machine = format!("node:2(memory={}) core:1 pu:1", u64::MAX);
+    let text = topo(&["-s", &machine, "--instances", "one", "--plan"]).unwrap();
+    let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan[0]["memory_bytes"], u64::MAX);
+}
+
 #[test]
 fn json_has_the_cpus_chosen_if_asked() {
     let report = |args: &[&str]| -> serde_json::Value {

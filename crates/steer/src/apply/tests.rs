@@ -18,6 +18,8 @@ struct SteerWorld {
     writes: Cell<usize>,
     fails_at: Cell<Option<usize>>,
     dies_at: Cell<Option<usize>>,
+    /// Whether the link of a card goes down when the number of its queues changes.
+    drops_link: Cell<bool>,
     log: RefCell<Vec<String>>,
 }
 
@@ -32,6 +34,7 @@ impl SteerWorld {
             writes: Cell::new(0),
             fails_at: Cell::new(None),
             dies_at: Cell::new(None),
+            drops_link: Cell::new(false),
             log: RefCell::default(),
         }
     }
@@ -45,9 +48,18 @@ impl SteerWorld {
     }
 
     fn plan(&self, cores: &str, queues: Queues, nic: &str) -> Result<(CardNetwork, SteerPlan), SteerError> {
+        self.plan_for(cores, queues, &[nic.to_owned()])
+    }
+
+    fn plan_for(
+        &self,
+        cores: &str,
+        queues: Queues,
+        nics: &[String],
+    ) -> Result<(CardNetwork, SteerPlan), SteerError> {
         let cores = cores.parse::<vermeil_topology::CpuSet>().unwrap().iter().collect();
         let network = read(self.tree.path(), &self.kernel)?;
-        let request = PlanRequest { cores, nics: vec![nic.to_owned()], queues };
+        let request = PlanRequest { cores, nics: nics.to_vec(), queues };
         let plan = plan(&self.tree.machine(), &network, &request)?;
         Ok((network, plan))
     }
@@ -61,7 +73,7 @@ impl SteerWorld {
     ) -> Result<Applied, SteerError> {
         let steering = Steering { settings: self, store: &self.store() };
         let confirm = confirm.map(Duration::from_secs);
-        steering.apply(&mut || self.plan(cores, queues, nic), confirm, &mut || Ok(()))
+        steering.apply(&mut |_| self.plan(cores, queues, nic), confirm, &mut || Ok(()))
     }
 
     fn recover(&self, now: Duration) -> Recovered {
@@ -88,6 +100,9 @@ impl Settings for SteerWorld {
         self.system().set(setting, raw)?;
         if let Setting::Channels { nic } = setting {
             self.queues_follow(nic, raw.rsplit(' ').next().unwrap().parse().unwrap());
+            if self.drops_link.get() {
+                self.tree.write(&format!("sys/class/net/{nic}/operstate"), "down");
+            }
         }
         Ok(())
     }
@@ -235,7 +250,7 @@ fn a_guard_that_cannot_be_started_leaves_all_as_it_was() {
     let store = world.store();
     let steering = Steering { settings: &world, store: &store };
     let refused = steering.apply(
-        &mut || world.plan("2-3", Queues::Keep, "eth0"),
+        &mut |_| world.plan("2-3", Queues::Keep, "eth0"),
         Some(Duration::from_secs(1)),
         &mut || Err(io::ErrorKind::OutOfMemory.into()),
     );
@@ -260,6 +275,45 @@ fn more_queues_come_first_and_the_rest_is_planned_anew() {
     let restored = world.undo().unwrap();
     assert_eq!(restored.gone, [], "what came with the queues is not missed");
     assert_eq!(world.tree.all(), before);
+}
+
+/// Regression: the second plan left out each card whose link was still down.
+#[test]
+fn card_whose_link_drops_gets_the_whole_plan() {
+    let world = SteerWorld::of("ixgbe-two-nodes");
+    world.tree.remove("proc/4242/comm");
+    world.drops_link.set(true);
+    let store = world.store();
+    let steering = Steering { settings: &world, store: &store };
+    let mut plan = |nics: &[String]| world.plan_for("0-15", Queues::Fit, nics);
+    let applied = steering.apply(&mut plan, None, &mut || Ok(())).unwrap();
+    for nic in ["eth0", "eth1"] {
+        let table = Setting::Rss { nic: nic.into() };
+        let is_spread = applied.changes.iter().any(|change| change.setting == table);
+        assert!(is_spread, "{nic}: {:?}", applied.changes);
+    }
+}
+
+/// Regression: the values that the first plan had for removed queues counted as changes of another
+/// program.
+#[test]
+fn removed_queues_are_no_drift() {
+    let world = SteerWorld::of("ixgbe-two-nodes");
+    world.tree.remove("proc/4242/comm");
+    for queue in [2, 3] {
+        world.tree.write(&format!("sys/class/net/eth0/queues/tx-{queue}/xps_cpus"), "1");
+    }
+    let cleared = Setting::Xps { nic: "eth0".into(), queue: 3 };
+    let first = world.plan("0-1", Queues::Fit, "eth0").unwrap().1;
+    assert!(first.changes.iter().any(|change| change.setting == cleared), "{:?}", first.changes);
+    world.apply("0-1", Queues::Fit, "eth0", None).unwrap();
+    let (network, store) = (world.tree.network(), world.store());
+    let mut traffic = || Duration::from_secs(1);
+    let verified = crate::verify(world.tree.path(), &network, &world, &store, Some(1), &mut traffic).unwrap();
+    assert_eq!(verified.drifted, []);
+    world.tree.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "8");
+    let verified = crate::verify(world.tree.path(), &network, &world, &store, Some(1), &mut traffic).unwrap();
+    assert_eq!(verified.drifted.len(), 1, "{:?}", verified.drifted);
 }
 
 #[test]

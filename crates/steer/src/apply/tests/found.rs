@@ -132,7 +132,7 @@ fn taking_back_looks_for_interrupts_too() {
     let world = SteerWorld::of("ixgbe-two-nodes");
     world.tree.remove("proc/4242/comm");
     let (store, planned) = (world.store(), Cell::new(0));
-    let mut plan = || {
+    let mut plan = |_: &[String]| {
         planned.set(planned.get() + 1);
         if planned.get() == 2 {
             // 64 goes to a disk and the first queue gets 164; the second queue has no interrupt any
