@@ -23,6 +23,7 @@ on_usual!(
     reload_changes_bounds_and_rules,
     truncated_program_answer_stays_incomplete,
     many_clients_get_one_compression,
+    file_with_weak_tag_is_compressed_once,
     php_answers_are_compressed,
     curl_decodes_every_coding,
 );
@@ -707,6 +708,28 @@ fn many_clients_get_one_compression(io: Io) {
         assert!(decoded(&answer) == content);
     }
     until_counts(&server, &[("files", 1)]);
+}
+
+/// Regression: each request for a large file with a weak tag compressed the file again.
+fn file_with_weak_tag_is_compressed_once(io: Io) {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("SKIPPED: no /dev/shm") };
+    let (site, content) = (TestSite::new(), page(17, 300_000));
+    fs::write(memory.path().join("a.txt"), &content).expect("a file");
+    site.link("a.txt", memory.path().join("a.txt"));
+    let text = "[[host]]\nroot = \"site\"\nfollow_symlinks = \"all\"\ncompress = true\n\
+                [[host.route]]\npath = \"/status\"\naction = \"status\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let tag = || server.get("/a.txt").field("etag").to_owned();
+    until("the tag is the same at each look", || (tag() == tag()).then_some(()));
+    if !tag().starts_with("W/") {
+        return eprintln!("SKIPPED: /dev/shm is on a disk");
+    }
+    for method in ["GET", "HEAD", "GET", "HEAD", "GET"] {
+        let coded = server.client().request(method, "/a.txt", &[&accept("gzip")]);
+        assert_eq!(coded.field("content-encoding"), "gzip");
+        assert!(method == "HEAD" || decoded(&coded) == content);
+    }
+    until_counts(&server, &[("files", 1), ("file_hits", 4)]);
 }
 
 fn php_answers_are_compressed(io: Io) {

@@ -1,9 +1,9 @@
 //! The compressed contents of files, in bounded memory.
 //!
 //! The key is the device and the strong tag of the file (its inode, size and time of change) with
-//! the coding and its level. So a changed file has another key, and old contents are evicted once
-//! they are not asked for. Eviction scans like a clock: a content that was used since the last scan
-//! stays. Tested below.
+//! the coding and its level. A weak tag is in the key with a hash of the content. So a changed file
+//! has another key, and old contents are evicted once they are not asked for. Eviction scans like a
+//! clock: a content that was used since the last scan stays. Tested below.
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;

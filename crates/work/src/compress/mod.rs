@@ -16,9 +16,11 @@ use crate::any_core::AnyCoreWork;
 use bytes::Bytes;
 use coded_cache::{CodedCache, CodedKey};
 use coder::{CodedPiece, ContentCoder};
+use foldhash::quality::FixedState;
 use futures_channel::oneshot;
 use std::{
     collections::HashMap,
+    hash::{BuildHasher as _, Hasher as _},
     io,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -26,12 +28,18 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use vermeil::{Handle, spawn};
+use vermeil::{Handle, spawn, yield_now};
 use vermeil_settings::compression::CompressionOptions;
 
 /// Bytes of content per step. A step takes about 1 ms at the default levels of gzip and Brotli
 /// (bench `compression`), which bounds the delay of a request behind a step.
 const SLICE_BYTES: usize = 64 * 1024;
+
+/// Bytes of content that are hashed before other work gets its turn, in about 0.1 ms.
+const HASHED_BYTES: usize = 1 << 20;
+
+/// Bytes of the number behind a weak tag.
+const NUMBER_BYTES: usize = size_of::<u64>();
 
 /// The expected time of a step before the first was measured (bench `compression`).
 const EXPECTED: Duration = Duration::from_micros(700);
@@ -245,7 +253,7 @@ impl Compressor {
         let mut numbered = Vec::new();
         let name = if is_weak(name.tag) {
             // The file may have changed since another request with the same tag, so no request
-            // waits for the result of another.
+            // waits for the result of another. The cache names the content by its bytes.
             let number = self.weak.fetch_add(1, Ordering::Relaxed);
             numbered.extend_from_slice(name.tag);
             numbered.extend_from_slice(&number.to_ne_bytes());
@@ -388,20 +396,17 @@ impl FilePermit {
     pub fn compress(mut self, content: Bytes) -> oneshot::Receiver<CodedContent> {
         let (to, result) = oneshot::channel();
         drop(spawn(async move {
-            let CodedName { coding, level, .. } = self.key.name();
-            let plan = CoderPlan { coding, level, bytes: Some(content.len() as u64) };
-            let Some(made) = self.compressor.whole(plan, &content).await else { return };
-            add(&self.compressor.counters.files, 1);
-            let bytes_max = self.compressor.bounds.cache_bytes.load(Ordering::Relaxed);
-            let waiting = {
-                let mut files = self.compressor.files();
-                self.has_waiters = false;
-                // A weak tag may name another content later.
-                if !is_weak(self.key.name().tag) {
-                    files.cache.insert(self.key.clone(), made.clone(), bytes_max);
+            let kept_as = self.kept_as(&content).await;
+            let found = self.compressor.find(kept_as.name());
+            let made = match found {
+                Some(made) => made,
+                None => {
+                    let Some(made) = self.made(kept_as, &content).await else { return };
+                    made
                 }
-                files.under_way.remove(&self.key)
             };
+            self.has_waiters = false;
+            let waiting = self.compressor.files().under_way.remove(&self.key);
             // Requests may have ended meanwhile.
             for waiter in waiting.into_iter().flatten() {
                 let _ = waiter.send(made.clone());
@@ -409,6 +414,35 @@ impl FilePermit {
             let _ = to.send(made);
         }));
         result
+    }
+
+    /// The key under which the cache keeps `content`. A weak tag may name several contents, so a
+    /// hash of the bytes takes the place of the number.
+    async fn kept_as(&self, content: &[u8]) -> CodedKey {
+        let name = self.key.name();
+        if !is_weak(name.tag) {
+            return self.key.clone();
+        }
+        let mut hasher = FixedState::default().build_hasher();
+        for part in content.chunks(HASHED_BYTES) {
+            hasher.write(part);
+            yield_now().await;
+        }
+        let tag = &name.tag[..name.tag.len() - NUMBER_BYTES];
+        // The sign tells a hash from a number.
+        let tag = [tag, b"=", &hasher.finish().to_ne_bytes()].concat();
+        CodedName { tag: &tag, ..name }.key()
+    }
+
+    /// Compresses `content`, and keeps the result. `None` if the encoder fails.
+    async fn made(&self, kept_as: CodedKey, content: &Bytes) -> Option<CodedContent> {
+        let CodedName { coding, level, .. } = kept_as.name();
+        let plan = CoderPlan { coding, level, bytes: Some(content.len() as u64) };
+        let made = self.compressor.whole(plan, content).await?;
+        add(&self.compressor.counters.files, 1);
+        let bytes_max = self.compressor.bounds.cache_bytes.load(Ordering::Relaxed);
+        self.compressor.files().cache.insert(kept_as, made.clone(), bytes_max);
+        Some(made)
     }
 }
 
