@@ -8,7 +8,7 @@
 use super::{
     doorkeeper::Doorkeeper,
     entry::{Checked, Entry},
-    index::{LookTarget, SiteId},
+    index::{KEY_BYTES_MAX, LookTarget, SiteId},
     load::{LoadedEntry, PathAdmission, PathJob, UnopenedFolder, UnopenedJob},
     site::Site,
     store::FileStore,
@@ -36,10 +36,6 @@ const TICK_SLOTS: usize = 1024;
 /// a second at times: with a bound of 2, evenly random files cost a fifth more than without a cache
 /// (bench `tail`).
 pub(super) const ADMITTED_REQUESTS: u8 = 4;
-
-/// Longest raw request path in the map, in bytes. Longer paths are resolved each time. With the
-/// default of `entries_max` the keys take 64 MB at worst.
-const KEY_BYTES_MAX: usize = 1024;
 
 /// A core's reference to an entry. A clone writes a counter that belongs to the core. Other cores
 /// therefore pay nothing while this core holds the entry to send it.
@@ -263,9 +259,11 @@ impl CoreCache {
         handle
     }
 
-    /// Removes some stale entries. Call this about once a second, also on an idle core, because
-    /// stale entries count against the shared bounds.
-    pub fn tick(&mut self) {
+    /// Removes some stale entries, and closes files that no request used lately. Call this about
+    /// once a second, also on an idle core, because stale entries count against the shared bounds.
+    /// `now_ms` is the clock of [`lookup`](Self::lookup).
+    pub fn tick(&mut self, now_ms: u64) {
+        self.store.expire(now_ms);
         self.sweep_if_asked();
         for _ in 0..TICK_SLOTS.min(self.slots.capacity()) {
             let key = self.advance();

@@ -209,6 +209,16 @@ impl Entry {
             && self.page().is_none_or(|page| page.freshness == Freshness::Watched)
     }
 
+    /// Whether the entry holds a file open whose removal no event reports.
+    pub(super) fn holds_unwatched_file(&self) -> bool {
+        let EntryOutcome::File(file) = &self.outcome else {
+            return self.page().is_some_and(|page| page.holds_unwatched_file());
+        };
+        let mut variants = std::iter::once(&file.identity).chain(&file.siblings);
+        self.freshness == Freshness::Unwatched
+            && variants.any(|variant| matches!(variant.content(), Content::Disk(_)))
+    }
+
     /// The contents in memory that may differ from their files although the times are the same.
     /// Each has the path of its file below the root. Empty if the last comparison is younger than
     /// `age_ms`. The caller compares these contents now.

@@ -4,8 +4,9 @@
 //! A look-up in progress has a record like a finished look-up. The record depends on each name
 //! before the look-up reads the name, so a change of the name marks the record. [`Index::publish`]
 //! handles all pending events before it accepts a result. The index also enforces the bounds by
-//! evicting unused entries (second chance). `index/watch.rs` has the tree of watches. Tested in
-//! `tests/changes.rs` and `tests/bounds.rs`.
+//! evicting unused entries (second chance), and closes unused files that no event reports.
+//! `index/watch.rs` has the tree of watches. Tested in `tests/changes.rs`, `tests/bounds.rs` and
+//! `tests/links.rs`.
 
 use super::{
     entry::{Checked, Entry, Holdings, Lasting},
@@ -14,7 +15,7 @@ use super::{
 use foldhash::fast::RandomState;
 use slab::Slab;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     mem,
     os::fd::BorrowedFd,
     sync::Arc,
@@ -25,6 +26,14 @@ mod watch;
 
 pub(super) use watch::{Adoption, Descent, RecordId, WatchTree};
 use watch::{Drained, NodeId, ParentNode};
+
+/// Longest path in the caches, in bytes: the decoded path in the index, the path of the request in
+/// the maps of the cores. Longer paths are resolved each time. With the default of `entries_max`
+/// the keys of a map take 32 MB at worst.
+pub(super) const KEY_BYTES_MAX: usize = 1024;
+
+/// Records that a call of [`Index::expire`] examines: some 100 µs of cache misses under the lock.
+const EXPIRE_RECORDS: usize = 1024;
 
 /// The number of a site. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +50,13 @@ pub(super) enum LookTarget {
     NotFoundPage,
 }
 
+impl LookTarget {
+    /// Whether the path is too long for the caches.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, Self::Path(path) if path.len() > KEY_BYTES_MAX)
+    }
+}
+
 pub(super) struct Index {
     tree: WatchTree,
     sites: HashMap<SiteId, Opened, RandomState>,
@@ -48,6 +64,10 @@ pub(super) struct Index {
     finished: HashMap<(SiteId, LookTarget), RecordId, RandomState>,
     /// Position of the eviction scan.
     hand: usize,
+    /// Finished records whose entries [hold a file](Entry::holds_unwatched_file).
+    unwatched_files: BTreeSet<RecordId>,
+    /// Position of the scan of `unwatched_files`.
+    expire_from: RecordId,
     entries_max: usize,
     concerned: Vec<RecordId>,
     holdings: Holdings,
@@ -89,6 +109,8 @@ impl Index {
             records: Slab::new(),
             finished: HashMap::default(),
             hand: 0,
+            unwatched_files: BTreeSet::new(),
+            expire_from: 0,
             entries_max,
             concerned: Vec::new(),
             holdings: Holdings::default(),
@@ -260,6 +282,9 @@ impl Index {
         self.records[id].state =
             IndexState::Finished(target.clone(), Checked { entry: entry.clone(), at_ms: now_ms });
         self.finished.insert((site, target.clone()), id);
+        if entry.holds_unwatched_file() {
+            self.unwatched_files.insert(id);
+        }
         while self.finished.len() > self.entries_max && self.evict(|_| true) {}
         Some(entry.clone())
     }
@@ -332,11 +357,33 @@ impl Index {
         }
         if let IndexState::Finished(target, Checked { entry, .. }) = record.state {
             self.finished.remove(&(record.site, target));
+            self.unwatched_files.remove(&id);
             entry.set_stale();
             let Holdings { content_bytes, descriptors } = entry.holdings();
             self.holdings.content_bytes -= content_bytes;
             self.holdings.descriptors -= descriptors;
         }
+    }
+
+    /// Removes entries that [hold a file](Entry::holds_unwatched_file) and were last used before
+    /// `before_ms`. A call examines at most [`EXPIRE_RECORDS`] entries. Returns whether the call
+    /// removed an entry.
+    pub(super) fn expire(&mut self, before_ms: u64) -> bool {
+        let from = self.unwatched_files.range(self.expire_from..);
+        let examined: Vec<RecordId> = from.take(EXPIRE_RECORDS).copied().collect();
+        self.expire_from = match examined.last() {
+            Some(last) if examined.len() == EXPIRE_RECORDS => last + 1,
+            _ => 0,
+        };
+        let mut has_removed = false;
+        for id in examined {
+            // Each use confirms the entry, because no event reports its changes.
+            if matches!(&self.records[id].state, IndexState::Finished(_, last) if last.at_ms < before_ms) {
+                self.remove(id);
+                has_removed = true;
+            }
+        }
+        has_removed
     }
 
     /// Evicts the next entry that satisfies `which` and was not used since the last scan. Returns

@@ -46,9 +46,10 @@ pub struct PathJob {
 pub(super) enum PathAdmission {
     /// The path is asked for repeatedly.
     Admitted,
-    /// The path was not asked for lately. The result of the cold look-up is for this request alone
-    /// (`load/cold.rs`). If the regular look-up has to decide, its result enters the caches, but a
-    /// large file gets no sealed copy.
+    /// The path was not asked for lately, or is too long for the caches. The result of the cold
+    /// look-up is for this request alone (`load/cold.rs`). If the regular look-up has to decide,
+    /// its result enters the caches if the path names a file and is not too long. A large file gets
+    /// no sealed copy.
     Passing,
 }
 
@@ -73,6 +74,7 @@ impl PathJob {
         now_ms: u64,
         admission: PathAdmission,
     ) -> Self {
+        let admission = if target.is_long() { PathAdmission::Passing } else { admission };
         Self { site: site.clone(), raw: raw.into(), target, now_ms, admission }
     }
 

@@ -27,6 +27,11 @@ use std::{
 /// cores, so freeing a sixteenth makes one sweep serve a sixteenth of the contents.
 const EVICTED_PART: u64 = 16;
 
+/// Milliseconds without use after which the store closes a file whose removal no event reports, for
+/// example behind a link or a mount. Until then the file system of the file cannot be unmounted,
+/// and a deleted file keeps its space.
+pub(super) const UNWATCHED_FILE_MS: u64 = 10_000;
+
 /// The state that the sites of a server and all cores share.
 pub struct FileStore {
     pub(super) options: StoreOptions,
@@ -133,6 +138,14 @@ impl FileStore {
     #[inline]
     pub(super) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Closes files that no request used lately and whose removal no event reports. Cores call this
+    /// about once a second.
+    pub(super) fn expire(&self, now_ms: u64) {
+        if self.lock().expire(now_ms.saturating_sub(UNWATCHED_FILE_MS)) {
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Closes a site. If the site had entries, the counter of evictions moves, because the cores'

@@ -53,7 +53,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
-use vermeil_http::negotiate::Choice;
+use vermeil_http::{negotiate::Choice, path::PATH_BYTES_MAX};
 use vermeil_io::{CacheOnly, WithoutNowait, read_from};
 
 /// Bytes of the first read, and the step by which the buffer of a thread grows.
@@ -187,7 +187,8 @@ impl ColdLookup<'_> {
     /// Whether the folder at `path`, without a slash at its end, exists.
     fn find_folder(&self, path: &[u8]) -> Result<(), ColdEnd> {
         let (base, at, way) = self.place(path);
-        open(base, &at, OpenPurpose::LocatingFolder, way, self.cache).map(drop).map_err(ended)
+        let opened = open(base, &at, OpenPurpose::LocatingFolder, way, self.cache);
+        opened.map(drop).map_err(|errno| ended(errno, &at))
     }
 
     /// The file at `path`, which begins with a slash.
@@ -294,7 +295,8 @@ impl ColdLookup<'_> {
     /// Opens the file at `path`, which begins with a slash.
     fn open(&self, path: &[u8]) -> Result<File, ColdEnd> {
         let (base, at, way) = self.place(path);
-        open(base, &at, OpenPurpose::Reading, way, self.cache).map(File::from).map_err(ended)
+        let opened = open(base, &at, OpenPurpose::Reading, way, self.cache);
+        opened.map(File::from).map_err(|errno| ended(errno, &at))
     }
 
     /// Reads an open file, of a file system `without_nowait` if that is known.
@@ -380,10 +382,13 @@ impl From<WouldBlock> for ColdEnd {
     }
 }
 
-/// The end of a look-up whose open failed.
-fn ended(errno: Errno) -> ColdEnd {
+/// The end of a look-up whose open of the path `at` failed.
+fn ended(errno: Errno, at: &[u8]) -> ColdEnd {
     match errno {
         Errno::NOENT | Errno::NOTDIR => ColdEnd::Missing,
+        // A name in the path is longer than any name of a file. The path as a whole may be too long
+        // only together with the path of a closed folder.
+        Errno::NAMETOOLONG if at.len() < PATH_BYTES_MAX => ColdEnd::Missing,
         Errno::AGAIN => ColdEnd::WouldBlock,
         _ => ColdEnd::Regular,
     }

@@ -87,11 +87,23 @@ impl<'a> FileLookup<'a> {
 
     /// The outcome for `target`.
     pub(super) fn outcome(&mut self, target: &LookTarget) -> Result<EntryOutcome, WouldBlock> {
-        match target {
-            LookTarget::Path(path) => self.path(path),
-            LookTarget::Hidden => self.not_found(),
-            LookTarget::NotFoundPage => self.not_found_page(),
+        let outcome = match target {
+            LookTarget::Path(path) => self.path(path)?,
+            LookTarget::Hidden => self.not_found()?,
+            LookTarget::NotFoundPage => self.not_found_page()?,
+        };
+        if !self.may_stay(target) {
+            self.lasting = Lasting::Once;
         }
+        Ok(outcome)
+    }
+
+    /// Whether the result for `target` may enter the caches. A client can make up any number of
+    /// paths that name nothing, so such a path must be admitted first.
+    fn may_stay(&self, target: &LookTarget) -> bool {
+        let LookTarget::Path(_) = target else { return true };
+        let is_name = self.probes.first().is_none_or(|probe| probe.seen.is_ok());
+        !target.is_long() && (is_name || self.admission == PathAdmission::Admitted)
     }
 
     fn path(&mut self, path: &[u8]) -> Result<EntryOutcome, WouldBlock> {
@@ -134,8 +146,12 @@ impl<'a> FileLookup<'a> {
         }
         if let Some(name) = &site.options.programs.last_index {
             let index = join(below, name.as_bytes());
-            if self.find(&index)?.is_ok_and(|found| found.file_type() == FileType::RegularFile) {
-                return Ok(EntryOutcome::Program { script: [b"/", &*index].concat().into() });
+            match self.find(&index)? {
+                Ok(found) if found.file_type() == FileType::RegularFile => {
+                    return Ok(EntryOutcome::Program { script: [b"/", &*index].concat().into() });
+                }
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(errno) => return self.failed(errno),
             }
         }
         match site.options.listing {
@@ -243,12 +259,12 @@ impl<'a> FileLookup<'a> {
     ) -> Result<Result<Variant, Errno>, WouldBlock> {
         let file = match self.open(path, OpenPurpose::Reading)? {
             Ok(file) => File::from(file),
-            Err(errno) => return Ok(Err(errno)),
+            Err(errno) => return Ok(Err(self.failure(errno))),
         };
         let read_ms = epoch_ms();
         let (content, validator, charge) = match self.content(file)? {
             Ok(content) => content,
-            Err(errno) => return Ok(Err(errno)),
+            Err(errno) => return Ok(Err(self.failure(errno))),
         };
         // The probe holds the validator of the content to send, so later checks compare with that
         // content.
@@ -368,7 +384,9 @@ impl<'a> FileLookup<'a> {
 
     /// Looks up a path that the look-up depends on already.
     fn probe(&mut self, path: &[u8]) -> Result<Result<FileValidator, Errno>, WouldBlock> {
-        let found = self.open(path, OpenPurpose::Locating)?.and_then(|file| FileValidator::of(file.as_fd()));
+        let found = self.open(path, OpenPurpose::Locating)?;
+        let found = found.and_then(|file| FileValidator::of(file.as_fd()));
+        let found = found.map_err(|errno| self.failure(errno));
         if let Ok(found) = &found
             && found.file_type() == FileType::RegularFile
             && found.links > 1
@@ -409,6 +427,15 @@ impl<'a> FileLookup<'a> {
         }
     }
 
+    /// Returns `errno`. An error that may end without a change of any file, for example because a
+    /// descriptor is free again, limits the result to this request.
+    fn failure(&mut self, errno: Errno) -> Errno {
+        if matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::STALE | Errno::IO) {
+            self.lasting = Lasting::Once;
+        }
+        errno
+    }
+
     /// Watches the folders on the way to `path`, from the top, and depends on the name at which the
     /// way ends.
     fn depend_on(&mut self, path: &[u8]) -> Result<(), WouldBlock> {
@@ -424,12 +451,13 @@ impl<'a> FileLookup<'a> {
                     Adoption::Refused => break,
                 },
                 Err(Errno::AGAIN) => return Err(WouldBlock),
-                Err(Errno::LOOP | Errno::XDEV) => break,
-                Err(_) => {
+                Err(Errno::NOENT | Errno::NOTDIR) => {
                     if self.site.store.lock().depend_on_missing(self.record, parent, name) {
                         return Ok(());
                     }
                 }
+                // The folder may exist, for example behind a link.
+                Err(_) => break,
             }
         }
         self.freshness = Freshness::Unwatched;

@@ -1,6 +1,8 @@
 //! Every bound holds, and paths beyond a bound still get correct answers.
 
 use super::*;
+use crate::content::SMALL_BYTES_MAX;
+use std::os::unix::fs::symlink;
 
 fn options(change: impl FnOnce(&mut StoreOptions)) -> StoreOptions {
     let mut options = StoreOptions::default();
@@ -65,6 +67,39 @@ fn a_path_too_long_to_be_remembered_is_still_answered() {
     assert!(!world.is_hit(&path));
 }
 
+/// Regression: a request for a name that is too long, or below a link, left an entry at once.
+#[test]
+fn made_up_names_leave_no_entries() {
+    let mut world = FilesWorld::new();
+    fs::create_dir(world.at("folder")).unwrap();
+    symlink("folder", world.at("door")).unwrap();
+    symlink("/etc", world.at("out")).unwrap();
+    assert_eq!(describe(&world.get_once("/nothing")), "404");
+    let before = world.cache.store().usage().entries;
+    for i in 0..20 {
+        let long = format!("/{i}{}", "n".repeat(4_000));
+        for (path, expected) in [(long, "404"), (format!("/door/{i}"), "404"), (format!("/out/{i}"), "403")] {
+            assert_eq!(describe(&world.get_once(&path)), expected, "{path}");
+        }
+    }
+    assert_eq!(world.cache.store().usage().entries, before);
+    assert_eq!(world.text("/door/nothing"), "404");
+    assert_eq!(world.cache.store().usage().entries, before + 1, "it was asked for often");
+}
+
+#[test]
+fn long_path_is_answered_without_entry() {
+    let mut world = FilesWorld::new();
+    let name = "d".repeat(200);
+    let folder = [&*name; 6].join("/");
+    for content in ["page".to_owned(), "x".repeat(SMALL_BYTES_MAX as usize + 1)] {
+        world.write(&format!("{folder}/page"), &content);
+        assert_eq!(world.text(&format!("/{folder}/page")), content);
+        let usage = world.cache.store().usage();
+        assert_eq!((usage.entries, usage.content_bytes, usage.descriptors), (0, 0, 0));
+    }
+}
+
 #[test]
 fn content_without_room_is_sent_from_descriptor() {
     let mut world = FilesWorld::bounded(options(|o| o.content_bytes_max = 10_000));
@@ -116,7 +151,7 @@ fn idle_core_releases_entries_at_tick() {
         matches!(handle.outcome(), EntryOutcome::File(file) if !in_memory(file)),
         "the idle core holds it all"
     );
-    idle.tick();
+    idle.tick(world.now_ms);
     assert!(world.cache.store().usage().content_bytes < 10_000);
     world.now_ms += world.cache.store().options().recheck_ms;
     let handle = world.get("/more");

@@ -179,6 +179,7 @@ fn unopened_folder_answers_files_and_missing_paths() {
     for missing in ["/nothing", "/a/nothing", "/nothing/", "/a/page/", "/a/page/x", "/.hidden"] {
         assert_eq!(look(missing).as_deref(), Some("404"), "{missing}");
     }
+    assert_eq!(look(&format!("/{}", "n".repeat(300))).as_deref(), Some("404"), "no file has such a name");
     for regular in ["/list/", "/a", "/link", "/large"] {
         assert_eq!(look(regular), None, "{regular}");
     }

@@ -1,6 +1,7 @@
 //! Symbolic links: which links the site follows, and that each use sees the present target.
 
 use super::*;
+use crate::{content::SMALL_BYTES_MAX, store::UNWATCHED_FILE_MS};
 use std::os::unix::fs::symlink;
 
 fn world(follow_symlinks: FollowSymlinks) -> FilesWorld {
@@ -72,6 +73,31 @@ fn a_folder_behind_a_link_is_right_at_each_use() {
     assert_eq!(world.text("/app/missing"), "404");
     fs::write(outside.join("2/missing"), "found").unwrap();
     assert_eq!(world.text("/app/missing"), "found");
+}
+
+/// Regression: the file stayed open for ever, so its file system could not be unmounted.
+#[test]
+fn unused_file_behind_link_is_closed() {
+    let mut world = world(FollowSymlinks::Within);
+    world.write("folder/large", &"x".repeat(SMALL_BYTES_MAX as usize + 1));
+    let mut other = CoreCache::new(world.cache.store().clone());
+    let open = |world: &FilesWorld| world.cache.store().usage().descriptors;
+    world.get_once("/folder/large");
+    world.get_once("/door/large");
+    let Lookup::Miss(job) = other.lookup(&world.site, b"/door/large", world.now_ms) else { panic!("a miss") };
+    other.insert(job.run());
+    assert_eq!(open(&world), 2);
+    for _ in 0..3 {
+        world.now_ms += UNWATCHED_FILE_MS;
+        world.get_once("/door/large");
+        world.cache.tick(world.now_ms);
+        other.tick(world.now_ms);
+        assert_eq!(open(&world), 2, "the file is in use");
+    }
+    world.now_ms += UNWATCHED_FILE_MS + 1;
+    world.cache.tick(world.now_ms);
+    other.tick(world.now_ms);
+    assert_eq!(open(&world), 1, "events tell of the file without a link on the way");
 }
 
 #[test]

@@ -79,6 +79,15 @@ fn index_page_that_links_to_a_program_is_forbidden() {
     assert_eq!(world.text("/a/"), "403");
 }
 
+/// Regression: the folder was listed.
+#[test]
+fn last_index_behind_a_forbidden_link_is_forbidden() {
+    let mut world = world(FollowSymlinks::Within);
+    fs::create_dir(world.at("a")).unwrap();
+    symlink("/etc/passwd", world.at("a/index.php")).unwrap();
+    assert_eq!(world.text("/a/"), "403");
+}
+
 #[test]
 fn no_link_leads_to_a_dotfile() {
     for follow in [FollowSymlinks::Within, FollowSymlinks::All] {

@@ -1,6 +1,7 @@
 //! Precompressed siblings: found, chosen, and correct when they appear and disappear.
 
 use super::*;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vermeil_http::{
     ListField,
     negotiate::{EncodingSet, choose},
@@ -95,4 +96,32 @@ fn a_folder_is_no_sibling_and_an_index_page_may_have_some() {
     fs::create_dir(world.at("a/index.html.br")).unwrap();
     world.write("a/index.html.gz", "gzip");
     assert_eq!(codings(&mut world, "/a/"), [Choice::Gzip]);
+}
+
+/// Regression: the server kept that a file has no sibling, when only a descriptor was missing.
+#[test]
+fn missing_descriptor_does_not_hide_sibling_for_good() {
+    const IN_CHILD: &str = "VERMEIL_TEST_DESCRIPTOR_BOUND";
+    if std::env::var_os(IN_CHILD).is_none() {
+        // The bound on descriptors counts for a whole process.
+        let name = "tests::siblings::missing_descriptor_does_not_hide_sibling_for_good";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = child.args(["--exact", name, "--nocapture"]).env(IN_CHILD, "1").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        return;
+    }
+    let mut world =
+        FilesWorld::bounded(StoreOptions { content_file_bytes_max: 0, ..StoreOptions::default() });
+    world.write("page", "page");
+    world.write("page.gz", "gzip");
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).unwrap();
+    let mut held: Vec<_> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+    // The file itself takes the last descriptor.
+    held.pop();
+    let page = world.get_once("/page");
+    let EntryOutcome::File(file) = page.outcome() else { panic!("a file") };
+    assert!(file.codings().is_empty(), "the sibling cannot be opened");
+    drop((page, held));
+    assert_eq!(codings(&mut world, "/page"), [Choice::Gzip]);
 }

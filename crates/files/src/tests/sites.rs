@@ -63,7 +63,7 @@ fn a_closed_site_leaves_nothing_behind_and_others_go_on() {
     assert_eq!(two.other("/deep/er/page"), "deep");
     assert_eq!(two.other("/page"), "one");
     two.other = two.world.site.clone();
-    two.world.cache.tick();
+    two.world.cache.tick(two.world.now_ms);
     let after = two.world.site.store().usage();
     assert_eq!(after, StoreUsage { sites: 1, ..before }, "what the closed site held is free");
     assert!(two.world.is_hit("/below/page"));
@@ -91,7 +91,7 @@ fn the_bound_of_contents_is_one_for_all() {
     for _ in 0..3 {
         assert_eq!(two.world.text("/large").len(), 9000);
         assert_eq!(two.other("/large").len(), 9000);
-        two.world.cache.tick();
+        two.world.cache.tick(two.world.now_ms);
         assert!(two.world.site.store().usage().content_bytes <= 10_000);
     }
 }
