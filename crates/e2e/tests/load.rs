@@ -259,7 +259,7 @@ fn server_log_replays_as_the_requests_sent() {
         }
         served.stop();
         let log = fs::read(path("access.log")).unwrap();
-        let replay = vermeil_load::replay(&log, 1.0).unwrap();
+        let replay = vermeil_load::replay(&log, 1.0, vermeil_load::Protocol::Http1).unwrap();
         let text = String::from_utf8_lossy(&log);
         assert_eq!((replay.order.len(), replay.skipped), (requests.len(), 0), "{format}: {text}");
         let mut read: Vec<_> = replay

@@ -3,7 +3,7 @@
 //! The h2 crate speaks the protocol. Only the user's task polls h2, so no other task, channel or
 //! wake-up stands between an answer and its reader. This file maps h2's errors to faults. Some
 //! errors cost no request: a server may end a connection (GOAWAY), and the requests that the server
-//! has not begun go over another connection. Tested in `tests/nginx`.
+//! has not begun go over another connection. Tested in `tests/nginx` and `tests/planted`.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -24,6 +24,10 @@ use crate::wire::{Http2Request, Reuse, WholeAnswer};
 /// Flow-control window of a stream and of a connection. As in h2load: too large to slow down a
 /// server.
 const WINDOW_BYTES: u32 = (1 << 30) - 1;
+/// Streams before the server has said how many it allows. With more, a server would refuse the
+/// streams beyond its limit, although the injector keeps to every known limit. Costs a connection
+/// with several requests at a time one round trip.
+const STREAMS_BEFORE_SETTINGS: usize = 1;
 /// Maximum size of the head of an answer, as over HTTP/1.1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
@@ -72,6 +76,7 @@ impl Http2 {
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
+        builder.initial_max_send_streams(STREAMS_BEFORE_SETTINGS);
         let made = builder.handshake(CountedStream::new(stream, received.clone())).await;
         let (sender, connection) = made.map_err(|error| failure(&error))?;
         Ok(Self {
@@ -137,7 +142,13 @@ impl Http2 {
             Poll::Pending
         })
         .await;
-        result
+        result.map_err(|why| match why {
+            Unanswered::Failed(failure) => StopReason::Failed(failure),
+            // The connection has not answered anything. Otherwise the user would repeat the request
+            // forever.
+            Unanswered::Unsent if self.answers == 0 => StopReason::Failed(Fault::Reset.into()),
+            Unanswered::Unsent => StopReason::Announced,
+        })
     }
 
     /// Waits for `future`, and meanwhile answers the connection's control frames.
@@ -161,7 +172,7 @@ impl Http2 {
 
     /// Sends as many of the `unsent` requests as the server allows now, and returns their number.
     /// If the connection can send no more, no request stays unsent.
-    fn send(&mut self, asked: &Http2Request, unsent: &mut u64, result: &mut Result<(), StopReason>) -> usize {
+    fn send(&mut self, asked: &Http2Request, unsent: &mut u64, result: &mut Result<(), Unanswered>) -> usize {
         let before = self.streams.len();
         while *unsent > 0 {
             // The readiness changes only while the connection is polled. The caller polls the
@@ -180,7 +191,7 @@ impl Http2 {
                 }
                 Err(why) => {
                     let is_idle = self.has_ended && !self.has_sent;
-                    self.fail(if is_idle { Unanswered::Unsent } else { why }, result);
+                    keep_worse(if is_idle { Unanswered::Unsent } else { why }, result);
                     *unsent = 0;
                     break;
                 }
@@ -201,7 +212,7 @@ impl Http2 {
         sent.map_err(|error| unanswered(&error))
     }
 
-    fn poll_streams(&mut self, each: &mut impl FnMut(WholeAnswer, u64), result: &mut Result<(), StopReason>) {
+    fn poll_streams(&mut self, each: &mut impl FnMut(WholeAnswer, u64), result: &mut Result<(), Unanswered>) {
         let mut at = 0;
         while let Some(exchange) = self.streams.get_mut(at) {
             let answer = match exchange.poll() {
@@ -226,29 +237,18 @@ impl Http2 {
                         }
                         Http2Exchange::Asked(_) => failure,
                     };
-                    self.fail(Unanswered::Failed(failure), result);
+                    keep_worse(Unanswered::Failed(failure), result);
                 }
-                Err(why) => self.fail(why, result),
+                Err(why) => keep_worse(why, result),
             }
         }
     }
+}
 
-    /// Records a request without an answer. The worst failure is the `result` of the exchange. A
-    /// request that a fresh connection does not begin has failed, because otherwise the user would
-    /// repeat the request forever.
-    fn fail(&mut self, why: Unanswered, result: &mut Result<(), StopReason>) {
-        match why {
-            Unanswered::Unsent if result.is_ok() => {
-                let is_fresh = self.answers == 0;
-                *result = Err(if is_fresh {
-                    StopReason::Failed(Fault::Reset.into())
-                } else {
-                    StopReason::Announced
-                });
-            }
-            Unanswered::Unsent => {}
-            Unanswered::Failed(failure) => *result = Err(StopReason::Failed(failure)),
-        }
+/// Records a request without an answer. The worst failure is the `result` of the exchange.
+fn keep_worse(why: Unanswered, result: &mut Result<(), Unanswered>) {
+    if result.is_ok() || matches!(why, Unanswered::Failed(_)) {
+        *result = Err(why);
     }
 }
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 use crate::plan::{CommonOptions, LoadShare, SimplePlan};
-use crate::run::{Outcome, RunObserver};
-use crate::session::{SessionPlan, check_sessions, run_sessions};
-use crate::simple::{check_simple, run_simple};
+use crate::run::{Outcome, PreparedRun, RunObserver};
+use crate::session::{SessionPlan, prepare_sessions, run_sessions};
+use crate::simple::{prepare_simple, run_simple};
 
 /// The plan of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,11 +28,11 @@ impl LoadJob {
         }
     }
 
-    /// Checks whether the job can begin in this process.
-    pub(crate) fn check(&self) -> Result<(), LoadError> {
+    /// Prepares the job in this process, and checks whether the job can begin.
+    pub(crate) fn prepare(&self) -> Result<PreparedRun, LoadError> {
         match self {
-            Self::Simple(plan) => check_simple(plan),
-            Self::Sessions(plan) => check_sessions(plan),
+            Self::Simple(plan) => prepare_simple(plan),
+            Self::Sessions(plan) => prepare_sessions(plan),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::LoadError;
 use crate::targets::Set;
@@ -14,24 +14,29 @@ use crate::targets::Set;
 /// Descriptors other than sockets: standard streams, rings and eventfds of the cores, output files.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Whether `sockets` connections can be open at once, spread over `targets`.
-pub(crate) fn check(sockets: u64, sets: &[Set]) -> Result<(), LoadError> {
-    descriptors(sockets + OTHER_DESCRIPTORS)?;
+/// Checks whether `sockets` connections can be open at once, spread over `sets`. Returns the number
+/// of descriptors that the process may open beyond these.
+pub(crate) fn check(sockets: u64, sets: &[Set]) -> Result<u64, LoadError> {
+    let spare = spare(sockets + OTHER_DESCRIPTORS, allowed_descriptors())?;
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    ports(sockets, sets, &range)
+    ports(sockets, sets, &range)?;
+    Ok(spare)
 }
 
-fn descriptors(needed: u64) -> Result<(), LoadError> {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
+/// Raises the limit of descriptors to the hard limit, also if fewer are needed: connections that
+/// wait for the server's close use the rest. Returns the limit; `None` if there is none.
+fn allowed_descriptors() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
     }
-    if let Some(allowed) = limit.maximum.filter(|&maximum| maximum < needed) {
-        return Err(LoadError::Descriptors { needed, allowed });
-    }
-    limit.current = limit.maximum;
-    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    setrlimit(Resource::Nofile, limit).map_err(|_| LoadError::Descriptors { needed, allowed })
+}
+
+fn spare(needed: u64, allowed: Option<u64>) -> Result<u64, LoadError> {
+    let allowed = allowed.unwrap_or(u64::MAX);
+    allowed.checked_sub(needed).ok_or(LoadError::Descriptors { needed, allowed })
 }
 
 /// A connection to one address and port needs a local port that no other connection to this address
@@ -73,5 +78,17 @@ mod tests {
     fn excessive_descriptor_demand_is_refused() {
         let said = check(1 << 40, &[]).unwrap_err().to_string();
         assert!(said.contains("ulimit -Hn"), "{said}");
+    }
+
+    /// Regression: the limit stayed where it was if it was enough for the users, and connections
+    /// that wait for the server's close then used up the descriptors.
+    #[test]
+    fn limit_is_raised_although_it_is_enough() {
+        let spare_now = check(1, &[]).unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+        assert_eq!(Some(spare_now + 1 + OTHER_DESCRIPTORS), limit.maximum);
+        assert!(matches!(spare(65, Some(64)), Err(LoadError::Descriptors { needed: 65, allowed: 64 })));
+        assert_eq!(spare(64, Some(100)).unwrap(), 36);
     }
 }

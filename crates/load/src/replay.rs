@@ -10,8 +10,11 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use http::uri::PathAndQuery;
+
 use crate::pace::Arrivals;
 use crate::plan::Logged;
+use crate::protocol::Protocol;
 
 /// A parsed access log.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,17 +25,23 @@ pub struct Replay {
     pub requests: Vec<Logged>,
     /// For each arrival, the index into `requests`.
     pub order: Vec<u32>,
-    /// Number of skipped lines: not in a log format, or without a sendable request.
+    /// Number of skipped lines: not in a log format, or without a request that the protocol can
+    /// carry.
     pub skipped: usize,
 }
 
-/// Parses a log; `speed` is the replay speed as a multiple of the recorded speed.
+/// Parses a log, for a replay over `protocol`; `speed` is the replay speed as a multiple of the
+/// recorded speed.
 ///
 /// # Errors
 /// No line can be replayed.
-pub fn replay(log: &[u8], speed: f64) -> Result<Replay, String> {
+pub fn replay(log: &[u8], speed: f64, protocol: Protocol) -> Result<Replay, String> {
     let lines = || log.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let mut requests: Vec<(i64, Logged)> = lines().filter_map(request).collect();
+    let carries = |(_, logged): &(i64, Logged)| match protocol {
+        Protocol::Http1 => true,
+        Protocol::Http2 => is_http2_path(&logged.target),
+    };
+    let mut requests: Vec<(i64, Logged)> = lines().filter_map(request).filter(carries).collect();
     let skipped = lines().count() - requests.len();
     // Servers log a request at its end, so the lines are not sorted by time.
     requests.sort_by_key(|(second, _)| *second);
@@ -86,6 +95,12 @@ fn request(line: &[u8]) -> Option<(i64, Logged)> {
         status: status.and_then(|status| status.parse().ok()).filter(|status| *status >= 400),
     };
     Some((seconds(text(time)?)?, logged)).filter(|_| is_whole)
+}
+
+/// Whether a target can be the `:path` of an HTTP/2 request, as logged. A `#` would begin a
+/// fragment, which no request has.
+fn is_http2_path(target: &[u8]) -> bool {
+    target.starts_with(b"/") && !target.contains(&b'#') && PathAndQuery::try_from(target).is_ok()
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {
@@ -196,7 +211,7 @@ mod tests {
     }
 
     fn read(request: &str) -> Option<(String, Vec<u8>, bool)> {
-        let replay = replay(&log_of(&[request]), 1.0).ok()?;
+        let replay = replay(&log_of(&[request]), 1.0, Protocol::Http1).ok()?;
         let Logged { method, target, is_old, .. } = replay.requests[0].clone();
         Some((method, target, is_old))
     }
@@ -211,7 +226,7 @@ mod tests {
             "nonsense\n",
             "1.1.1.1 - - [10/Oct/2000:13:55:37 +0000] \"-\" 408 0\n",
         );
-        let replay = replay(log.as_bytes(), 2.0).unwrap();
+        let replay = replay(log.as_bytes(), 2.0, Protocol::Http1).unwrap();
         let line = |logged: &Logged| String::from_utf8(logged.line()).unwrap().trim_end().to_owned();
         let lines: Vec<_> = replay.requests.iter().map(line).collect();
         assert_eq!(lines, ["GET /a HTTP/1.1", "HEAD /b?c HTTP/1.0", "POST /a HTTP/1.1", "GET /b?c HTTP/1.1"]);
@@ -220,7 +235,27 @@ mod tests {
         assert_eq!(statuses, [None, None, Some(404), None]);
         let times = [0.0, 0.25, 0.5, 1.0].map(Duration::from_secs_f64);
         assert_eq!(replay.arrivals, Arrivals::Recorded(times.into()));
-        assert!(super::replay(b"nonsense\n", 1.0).is_err());
+        assert!(super::replay(b"nonsense\n", 1.0, Protocol::Http1).is_err());
+    }
+
+    /// Regression: a line with another target, such as that of a scanner, refused the whole log.
+    #[test]
+    fn target_that_http2_cannot_carry_is_skipped() {
+        let carried = ["/page?x=\u{e9}", "/%41", "//b"];
+        let others = ["*", "http://a/b", "a:443", "/a#b", r"/a\xFFb", "/a<b"];
+        let lines: Vec<String> =
+            carried.iter().chain(&others).map(|target| format!("GET {target} HTTP/1.1")).collect();
+        let log = log_of(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(replay(&log, 1.0, Protocol::Http1).unwrap().skipped, 0);
+        let replay = replay(&log, 1.0, Protocol::Http2).unwrap();
+        let targets: Vec<_> = replay.requests.iter().map(|logged| logged.target.as_slice()).collect();
+        assert_eq!((targets, replay.skipped), (carried.map(str::as_bytes).to_vec(), others.len()));
+        let plan = crate::SimplePlan {
+            protocol: Protocol::Http2,
+            logged: Some(replay.requests),
+            ..crate::SimplePlan::new("http://127.0.0.1:1/".parse().unwrap())
+        };
+        assert!(crate::simple::prepare_simple(&plan).is_ok());
     }
 
     /// The log has the escape of a quote; the request had the four characters of the escape.

@@ -18,7 +18,7 @@ use crate::measure::part;
 use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
 use crate::random::Random;
-use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check, until};
+use crate::run::{Outcome, PreparedRun, RunContext, RunObserver, Supply, Waits, until};
 use crate::stream::Dial;
 use crate::tls_verify::Tls;
 use crate::url::Url;
@@ -38,15 +38,13 @@ const RETRY_PAUSES: BackOffBounds =
 /// # Errors
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_simple(plan: &SimplePlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
-    let supply = Users::new(plan)?;
-    let sets = plan.common.sets_of(&plan.urls[0])?;
-    Ok(Engine::start(&plan.common, sets, &supply)?.finish(watch))
+    prepare_simple(plan)?.run(watch)
 }
 
-/// Checks whether `plan` can begin.
-pub(crate) fn check_simple(plan: &SimplePlan) -> Result<(), LoadError> {
-    let supply = Users::new(plan)?;
-    check(&plan.common.sets_of(&plan.urls[0])?, &supply, plan.common.timeout)
+/// Prepares `plan`, and checks whether the run can begin.
+pub(crate) fn prepare_simple(plan: &SimplePlan) -> Result<PreparedRun, LoadError> {
+    let users = Users::new(plan)?;
+    PreparedRun::new(&plan.common, &plan.urls[0], Box::new(users))
 }
 
 /// Creates the users, and holds their shared parameters.
@@ -217,7 +215,7 @@ impl Supply for Users {
                 lane: SimpleLane::default(),
                 limit: Sleep::unset(),
                 random: Random::new(context.seed, (context.first_user + index) as u64),
-                next_url: index % self.scheme.batches.len(),
+                next_url: (context.first_user + index) % self.scheme.batches.len(),
             };
             drop(handle.spawn_on(&color, user.live(begins)));
         }

@@ -41,43 +41,40 @@ pub(crate) struct Sets {
     choice: SetChoice,
     pending: Box<[CachePadded<AtomicUsize>]>,
     turn: AtomicUsize,
-    addr_turn: AtomicUsize,
 }
 
 impl Sets {
-    pub(crate) fn new(sets: Vec<Set>, choice: SetChoice) -> Self {
+    /// The turns begin at `first_user`, the first user of this injector, so that several injectors
+    /// do not all begin with the same addresses.
+    pub(crate) fn new(sets: Vec<Set>, choice: SetChoice, first_user: usize) -> Self {
         assert!(!sets.is_empty() && sets.iter().all(|set| !set.addrs.is_empty()), "nowhere to connect to");
         let pending = sets.iter().map(|_| CachePadded::default()).collect();
-        Self { sets, choice, pending, turn: AtomicUsize::new(0), addr_turn: AtomicUsize::new(0) }
+        Self { sets, choice, pending, turn: AtomicUsize::new(first_user) }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Chooses the set and the address of the next connection of `user`.
+    /// Chooses the set and the address of the next connection of `user`, numbered among the users
+    /// of all injectors.
     pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
         let count = self.sets.len();
-        let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
+        let place = match self.choice {
+            SetChoice::Fixed => user,
+            SetChoice::RoundRobin | SetChoice::LeastPending => self.turn.fetch_add(1, Ordering::Relaxed),
+        };
         let set = match self.choice {
-            _ if count == 1 => 0,
-            SetChoice::Fixed => user % count,
-            SetChoice::RoundRobin => turn() % count,
+            SetChoice::Fixed | SetChoice::RoundRobin => place % count,
             SetChoice::LeastPending => {
                 // The scan begins at a rotating set, because otherwise the first set would get
                 // every connection of an idle start.
-                let first = turn();
                 let pending = |set: &usize| self.pending[*set].load(Ordering::Relaxed);
-                (0..count).map(|at| (first + at) % count).min_by_key(pending).unwrap_or(0)
+                (0..count).map(|at| (place + at) % count).min_by_key(pending).unwrap_or(0)
             }
         };
         let addrs = &self.sets[set].addrs;
-        let addr = match addrs.len() {
-            1 => addrs[0],
-            many if self.choice == SetChoice::Fixed => addrs[user / count % many],
-            many => addrs[self.addr_turn.fetch_add(1, Ordering::Relaxed) % many],
-        };
-        (set, addr)
+        (set, addrs[place / count % addrs.len()])
     }
 
     /// Begins a request to `set`. Only `LeastPending` counts requests.
@@ -110,7 +107,7 @@ mod tests {
             name: name.to_owned(),
             addrs: ports.iter().map(|&port| SocketAddr::from(([127, 0, 0, 1], port))).collect(),
         };
-        Sets::new(vec![set("slow", &[1]), set("fast", &[2, 3])], choice)
+        Sets::new(vec![set("slow", &[1]), set("fast", &[2, 3])], choice, 0)
     }
 
     #[test]
@@ -120,6 +117,27 @@ mod tests {
         assert_eq!([of(0), of(1), of(2), of(3), of(1)], [1, 2, 1, 3, 2]);
         let turns = sets(SetChoice::RoundRobin);
         assert_eq!([(); 4].map(|()| turns.choose(0).0), [0, 1, 0, 1]);
+    }
+
+    /// Regression: the sets and their addresses had a turn each, so each of two sets with two
+    /// addresses used one of them only.
+    #[test]
+    fn turns_reach_every_address() {
+        let addrs = |ports: [u16; 2]| ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).to_vec();
+        let set = |ports| Set { name: String::new(), addrs: addrs(ports) };
+        let sets = Sets::new(vec![set([1, 2]), set([3, 4])], SetChoice::RoundRobin, 0);
+        assert_eq!([(); 5].map(|()| sets.choose(0).1.port()), [1, 3, 2, 4, 1]);
+    }
+
+    /// Regression: every injector began with the first set, so the first sets had most connections.
+    #[test]
+    fn turns_begin_at_first_user_of_injector() {
+        let addrs = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let set = |addr| Set { name: String::new(), addrs: vec![addr] };
+        let first = |first_user| {
+            Sets::new(addrs.map(set).to_vec(), SetChoice::RoundRobin, first_user).choose(first_user).0
+        };
+        assert_eq!([0, 1, 2, 3].map(first), [0, 1, 2, 0]);
     }
 
     #[test]

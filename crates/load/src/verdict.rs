@@ -34,6 +34,11 @@ pub enum ValidityWarning {
         /// The accepted delay.
         limit: Duration,
     },
+    /// The users of an agent began after the common start, so the load was not the requested load.
+    LateRun {
+        /// The time from the common start to the start of the users.
+        late: Duration,
+    },
     /// The injector ran out of descriptors or local ports.
     Sockets {
         /// Number of failed requests.
@@ -48,7 +53,7 @@ pub enum ValidityWarning {
         /// The maximum number of requests under way.
         connections: u64,
     },
-    /// The hypervisor gave the machine's time to other machines.
+    /// The hypervisor gave the time of the injector's cpus to other machines.
     Stolen {
         /// The share of stolen time.
         share: f64,
@@ -244,6 +249,8 @@ impl Gates {
         // In an open loop the lateness includes the wait for a connection. That wait has a count
         // and a gate of its own.
         doubt(!outcome.is_open && share > LATE_MAX, ValidityWarning::LateStarts { share, limit });
+        let late = outcome.began_late;
+        doubt(late > DELAY_FLOOR, ValidityWarning::LateRun { late });
         let (failed, share) = (total.failed(), total.failed_share());
         doubt(failed > 0 && share >= self.failed_max, ValidityWarning::Failures { failed, share });
         if let Some(OpenWaits { silence, .. }) = outcome.waits {
@@ -283,6 +290,7 @@ impl ValidityWarning {
             Self::InjectorCpu { .. }
             | Self::LoopDelay { .. }
             | Self::LateStarts { .. }
+            | Self::LateRun { .. }
             | Self::Stolen { .. }
             | Self::Network { .. }
             | Self::Losses { .. } => true,
@@ -313,13 +321,11 @@ impl fmt::Display for ValidityWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: &f64| share * 100.0;
         match self {
-            Self::InjectorCpu { busy } => {
-                write!(
-                    f,
-                    "the injector's cpu was the limit: a core was busy {:.0} % of the time",
-                    percent(busy)
-                )
-            }
+            Self::InjectorCpu { busy } => write!(
+                f,
+                "the injector's cpu was the limit: a core was busy {:.0} % of the time",
+                percent(busy)
+            ),
             Self::LoopDelay { share, limit } => write!(
                 f,
                 "the injector's own delay is in the times: {:.1} % of its timers came over {limit:.1?} late, 1 % would be fine",
@@ -330,6 +336,7 @@ impl fmt::Display for ValidityWarning {
                 "requests began late, so the load was less than asked for: {:.1} % over {limit:.1?} late, 1 % would be fine",
                 percent(share)
             ),
+            Self::LateRun { late } => write_late_run(f, *late),
             Self::Failures { failed, share } => write!(
                 f,
                 "{failed} requests failed, {:.1} % of all: the response times are those of the others",
@@ -356,7 +363,7 @@ impl fmt::Display for ValidityWarning {
                  or needs more than {connections} connections"
             ),
             Self::Stolen { share } => {
-                write!(f, "the hypervisor took {:.1} % of this machine's time", percent(share))
+                write!(f, "the hypervisor took {:.1} % of the time of the injector's cpus", percent(share))
             }
             Self::Network { card, share } => {
                 write!(f, "the network was the limit: {card} was at {:.0} % of its speed", percent(share))
@@ -380,6 +387,13 @@ impl fmt::Display for ValidityWarning {
             Self::AgentLost { agent } => write!(f, "an agent was lost: {agent}"),
         }
     }
+}
+
+fn write_late_run(f: &mut fmt::Formatter<'_>, late: Duration) -> fmt::Result {
+    write!(
+        f,
+        "the users of an agent began {late:.1?} after the common start: take other work off the agent's machine"
+    )
 }
 
 fn write_hanging(
@@ -448,6 +462,7 @@ pub(crate) mod tests {
             resent: 0.0,
             card: Some(("eth0".into(), 0.5)),
             users: 10,
+            began_late: Duration::ZERO,
             unfinished: 0,
             waits: None,
             missed: 0,
@@ -479,10 +494,11 @@ pub(crate) mod tests {
     #[test]
     fn each_gate_closes() {
         type Change = fn(&mut Outcome);
-        let planted: [(Change, &str); 18] = [
+        let planted: [(Change, &str); 19] = [
             (|o| o.cores_busy[1] = 0.99, "busy 99 %"),
             (|o| o.total.delay.record_n(20_000_000, 100), "own delay"),
             (|o| o.total.late.record_n(20_000_000, 100), "began late"),
+            (|o| o.began_late = Duration::from_secs(2), "began 2.0s after the common start"),
             (|o| o.total.faults[Fault::Local as usize] = 3, "3 requests"),
             (|o| (o.is_open, o.unfinished) = (true, 10), "10 begun and not finished"),
             (|o| (o.is_open, o.missed) = (true, 20), "20 arrivals were due and not begun"),

@@ -4,9 +4,10 @@
 //! Agents as processes, in separate network namespaces: `crates/e2e/tests/agents.rs`.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,7 +16,9 @@ use vermeil::IoChoice;
 use vermeil_load::agents::{AgentOptions, Coordinators, Fleet, serve};
 use vermeil_load::pace::{Arrivals, Think};
 use vermeil_load::report::{Record, RecordSubject};
-use vermeil_load::{LoadError, LoadInjector, LoadJob, Loop, Phases, RunProgress, SimplePlan, Unwatched};
+use vermeil_load::{
+    LoadError, LoadInjector, LoadJob, Loop, Phases, Protocol, RunProgress, SimplePlan, Unwatched,
+};
 
 /// Longest time of a run that ends without a stop, and longest wait for an agent.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -135,6 +138,47 @@ fn arrivals_are_divided() {
     let record = run(plan, &names).expect("it runs");
     assert_eq!((record.begun, record.good), (101, 101));
     agents.into_iter().for_each(|(_, agent)| agent.join().expect("it ends with its coordinator"));
+}
+
+/// A server that begins HTTP/2 and answers no request, and counts the checks before a run: their
+/// settings are empty.
+fn checked_server() -> (SocketAddr, Arc<AtomicUsize>) {
+    // The preface and the head of the settings.
+    const BEGIN_BYTES: usize = 24 + 9;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = listener.local_addr().expect("bound");
+    let checks = Arc::new(AtomicUsize::new(0));
+    let count = checks.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepted");
+            let count = count.clone();
+            thread::spawn(move || {
+                let mut begin = [0; BEGIN_BYTES];
+                if stream.read_exact(&mut begin).is_ok() {
+                    count.fetch_add(usize::from(begin[24..27] == [0; 3]), Ordering::Relaxed);
+                    let _gone = stream.write_all(b"\0\0\0\x04\0\0\0\0\0");
+                    let _rest = std::io::copy(&mut stream, &mut std::io::sink());
+                }
+            });
+        }
+    });
+    (addr, checks)
+}
+
+/// Regression: an agent looked up the name and checked the server again after the order to start,
+/// so its users began late.
+#[test]
+fn agent_checks_server_before_it_is_ready() {
+    let (server, checks) = checked_server();
+    let (name, agent) = agent();
+    let mut plan = plan(server);
+    (plan.connections, plan.requests_max, plan.protocol) = (1, None, Protocol::Http2);
+    plan.common.phases = Phases::window(Duration::from_millis(100));
+    let record = run(plan, &[name]).expect("it runs");
+    assert_eq!((record.good, record.users), (0, 1));
+    assert_eq!(checks.load(Ordering::Relaxed), 1);
+    agent.join().expect("it ends with its coordinator");
 }
 
 #[test]

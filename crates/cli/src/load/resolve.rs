@@ -152,8 +152,8 @@ impl LoadArgs {
     /// An access log, replayed.
     fn replay(&self, path: &str, url: &Url) -> Result<(LoadJob, RecordSubject), LoadUsage> {
         let log = read("the log", Path::new(path), |path| fs::read(path))?;
-        let replay =
-            replay(&log, self.time.compress).map_err(|why| LoadUsage::Log { path: path.to_owned(), why })?;
+        let replay = replay(&log, self.time.compress, self.protocol())
+            .map_err(|why| LoadUsage::Log { path: path.to_owned(), why })?;
         let (lines, different) = (replay.order.len(), replay.requests.len());
         let mut methods: Vec<&str> = replay.requests.iter().map(|logged| logged.method.as_str()).collect();
         methods.sort_unstable();

@@ -15,9 +15,8 @@ use rustix::net::sockopt;
 use vermeil::IoChoice;
 
 use super::wire::{self, AgentCounts, AgentReply, CoordinatorOrder, VERSION};
-use crate::job::LoadJob;
 use crate::measure::Tally;
-use crate::run::RunProgress;
+use crate::run::{PreparedRun, RunProgress};
 
 /// Longest time for sending a message. After this time the coordinator counts as gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +93,7 @@ fn attend(stream: TcpStream, options: &AgentOptions, greeting: Duration) -> io::
     ask_for_life(&stream)?;
     let orders = listen(stream.try_clone()?);
     let mut stream = stream;
-    let (mut job, mut jobs, mut is_known) = (None, 0, false);
+    let (mut prepared, mut jobs, mut is_known) = (None, 0, false);
     loop {
         let order = match is_known {
             true => orders.recv().map_err(|_closed| RecvTimeoutError::Disconnected),
@@ -126,19 +125,19 @@ fn attend(stream: TcpStream, options: &AgentOptions, greeting: Duration) -> io::
             CoordinatorOrder::Job(mut told) => {
                 let common = told.ground_mut();
                 (common.cpus, common.io) = (options.cpus.clone(), options.io);
-                match told.check() {
-                    Ok(()) => {
-                        job = Some(told);
+                match told.prepare() {
+                    Ok(run) => {
+                        prepared = Some(run);
                         AgentReply::Ready
                     }
                     Err(error) => AgentReply::Refused(error.to_string()),
                 }
             }
-            CoordinatorOrder::Start { after } => match job.take() {
-                Some(mut job) => {
+            CoordinatorOrder::Start { after } => match prepared.take() {
+                Some(mut prepared) => {
                     jobs += 1;
-                    job.ground_mut().begins = Some(Instant::now() + after);
-                    run(&job, &mut stream, &orders)?
+                    prepared.begin_at(Instant::now() + after);
+                    run(&prepared, &mut stream, &orders)?
                 }
                 None => AgentReply::Refused("there is no job to start".to_owned()),
             },
@@ -176,9 +175,9 @@ fn listen(stream: TcpStream) -> Receiver<io::Result<CoordinatorOrder>> {
     receiver
 }
 
-/// Runs `job` and reports each interval; returns the final reply.
+/// Runs a job and reports each interval; returns the final reply.
 fn run(
-    job: &LoadJob,
+    prepared: &PreparedRun,
     stream: &mut TcpStream,
     orders: &Receiver<io::Result<CoordinatorOrder>>,
 ) -> io::Result<AgentReply> {
@@ -210,7 +209,7 @@ fn run(
             }
         }
     };
-    let result = job.outcome(&mut watch);
+    let result = prepared.run(&mut watch);
     if let Some(error) = lost {
         return Err(error);
     }

@@ -1,8 +1,11 @@
 //! Merges the counts of agents: first each interval, then the whole run.
 //!
-//! The k-th intervals of all agents cover the same time, because agents begin together and divide
-//! the run alike. Tested here.
+//! Agents begin together and divide each phase alike, so the k-th intervals of a phase cover about
+//! the same time. An agent that was late within a phase has fewer intervals of the phase. Therefore
+//! intervals are numbered within their phase. Tested here.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use super::wire::AgentCounts;
@@ -12,14 +15,25 @@ use crate::run::{Interval, OpenWaits, Outcome, RunPhase};
 /// The merged counts of all agents.
 #[derive(Debug, Default)]
 pub(super) struct AgentSum {
-    slots: Vec<IncompleteInterval>,
+    /// Intervals that not every running agent has reported.
+    incomplete: BTreeMap<IntervalPlace, IncompleteInterval>,
+    /// The place of the last complete interval.
+    complete: Option<IntervalPlace>,
     /// Total of the window, up to the last complete interval.
     pub(super) total: Tally,
     pub(super) intervals: Vec<Interval>,
-    /// Number of reported intervals of each agent.
-    told: Vec<usize>,
+    /// The place of each agent's next interval, if the agent's phase goes on.
+    due: Vec<IntervalPlace>,
     /// Final outcome of each agent.
     ends: Vec<Option<Outcome>>,
+}
+
+/// The place of an interval in a run, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct IntervalPlace {
+    phase: RunPhase,
+    /// The number within the phase, from 0.
+    number: usize,
 }
 
 /// An incomplete interval.
@@ -27,7 +41,6 @@ pub(super) struct AgentSum {
 struct IncompleteInterval {
     begins: Duration,
     lasts: Duration,
-    phase: RunPhase,
     users: usize,
     tally: Tally,
 }
@@ -35,26 +48,35 @@ struct IncompleteInterval {
 impl AgentSum {
     /// Empty counts for `agents` agents.
     pub(super) fn new(agents: usize) -> Self {
-        Self { told: vec![0; agents], ends: (0..agents).map(|_| None).collect(), ..Self::default() }
+        let first = IntervalPlace { phase: RunPhase::RampUp, number: 0 };
+        Self { due: vec![first; agents], ends: (0..agents).map(|_| None).collect(), ..Self::default() }
     }
 
     /// Adds an interval of an agent.
     pub(super) fn add(&mut self, agent: usize, counted: &AgentCounts) {
-        let place = self.told[agent];
-        self.told[agent] += 1;
-        match self.slots.get_mut(place) {
-            Some(slot) => {
-                slot.lasts = slot.lasts.max(counted.lasts);
-                slot.users += counted.users;
-                slot.tally.merge(&counted.tally);
+        let due = self.due[agent];
+        let number = if due.phase == counted.phase { due.number } else { 0 };
+        let place = IntervalPlace { phase: counted.phase, number };
+        self.due[agent] = IntervalPlace { number: number + 1, ..place };
+        // An agent that counts as lost may still report.
+        if self.complete.is_some_and(|complete| place <= complete) {
+            return;
+        }
+        match self.incomplete.entry(place) {
+            Entry::Occupied(entry) => {
+                let interval = entry.into_mut();
+                interval.lasts = interval.lasts.max(counted.lasts);
+                interval.users += counted.users;
+                interval.tally.merge(&counted.tally);
             }
-            None => self.slots.push(IncompleteInterval {
-                begins: counted.begins,
-                lasts: counted.lasts,
-                phase: counted.phase,
-                users: counted.users,
-                tally: counted.tally.clone(),
-            }),
+            Entry::Vacant(entry) => {
+                entry.insert(IncompleteInterval {
+                    begins: counted.begins,
+                    lasts: counted.lasts,
+                    users: counted.users,
+                    tally: counted.tally.clone(),
+                });
+            }
         }
     }
 
@@ -68,27 +90,26 @@ impl AgentSum {
         self.ends[agent].is_some()
     }
 
-    /// Completes the next interval, if all `running` agents have reported it, and returns its
-    /// counts.
-    pub(super) fn next(&mut self, running: impl Iterator<Item = usize>) -> Option<Tally> {
-        let place = self.intervals.len();
-        let slot = self.slots.get_mut(place)?;
-        let mut running = running;
-        if !running.all(|agent| self.told[agent] > place) {
+    /// Completes the next interval, if all `running` agents have reported the interval or a later
+    /// one, and returns its counts.
+    pub(super) fn next(&mut self, mut running: impl Iterator<Item = usize>) -> Option<Tally> {
+        let (&place, _) = self.incomplete.first_key_value()?;
+        if !running.all(|agent| self.due[agent] > place) {
             return None;
         }
-        let tally = std::mem::take(&mut slot.tally);
+        let IncompleteInterval { begins, lasts, users, tally } = self.incomplete.remove(&place)?;
+        self.complete = Some(place);
         self.intervals.push(Interval {
-            begins: slot.begins,
-            lasts: slot.lasts,
-            phase: slot.phase,
+            begins,
+            lasts,
+            phase: place.phase,
             good: tally.good,
             failed: tally.failed(),
             bytes: tally.bytes,
-            users: slot.users,
+            users,
             percentiles: Interval::percentiles_of(&tally.response),
         });
-        if slot.phase == RunPhase::Window {
+        if place.phase == RunPhase::Window {
             self.total.merge(&tally);
         }
         Some(tally)
@@ -112,6 +133,7 @@ impl AgentSum {
             resent: most(|end| end.resent),
             card,
             users,
+            began_late: ends().map(|end| end.began_late).max().unwrap_or_default(),
             unfinished: ends().map(|end| end.unfinished).sum(),
             waits: ends().filter_map(|end| end.waits).reduce(OpenWaits::merge),
             is_counted: ends().count() > 0 && ends().all(|end| end.is_counted),
@@ -153,6 +175,31 @@ mod tests {
             sum.intervals[1].percentiles[0].unwrap() > Duration::from_millis(8),
             "half of all, not of the first"
         );
+    }
+
+    /// Regression: the k-th intervals of all agents were one, so the counts of the second agent's
+    /// first interval of the window were in the warm-up, and lost.
+    #[test]
+    fn intervals_are_merged_within_their_phase() {
+        use RunPhase::{WarmUp, Window};
+        let mut sum = AgentSum::new(2);
+        for phase in [WarmUp, WarmUp, Window] {
+            sum.add(0, &counted(phase, 10, 1));
+        }
+        assert!(sum.next(0..2).is_none());
+        sum.add(1, &counted(WarmUp, 10, 1));
+        assert_eq!(sum.next(0..2).expect("both reported the interval").good, 20);
+        assert!(sum.next(0..2).is_none(), "the second agent may still report warm-up");
+        sum.add(1, &counted(Window, 10, 1));
+        let complete = [(); 2].map(|()| sum.next(0..2).expect("both are in the window").good);
+        assert_eq!(complete, [10, 20]);
+        sum.add(1, &counted(Window, 10, 1));
+        assert!(sum.next(0..2).is_none(), "the first agent may still report the window");
+        assert_eq!(sum.next(1..2).expect("the first agent has ended").good, 10);
+        let phases: Vec<_> = sum.intervals.iter().map(|interval| interval.phase).collect();
+        assert_eq!((sum.total.good, &phases[..]), (30, &[WarmUp, WarmUp, Window, Window][..]));
+        sum.add(0, &counted(Window, 10, 1));
+        assert!(sum.next(1..2).is_none(), "a report after the loss does not repeat an interval");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::measure::Tally;
 use crate::run::{Outcome, RunPhase};
 
 /// Changes with every change of the messages below.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 /// Maximum length of a line. A plan with a million recorded arrivals has about 40 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 

@@ -21,11 +21,6 @@ impl Ledger {
         Self { cores: (0..cores.max(1)).map(|_| CachePadded::default()).collect() }
     }
 
-    /// Number of tallies.
-    pub fn cores(&self) -> usize {
-        self.cores.len()
-    }
-
     /// The tally of the calling core.
     pub fn here(&self) -> MutexGuard<'_, Tally> {
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);

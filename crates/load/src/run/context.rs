@@ -56,9 +56,10 @@ impl RunContext {
         tickets: Option<u64>,
         common: &CommonOptions,
         (dial, waits): (Dial, Waits),
+        parting: Parting,
     ) -> Self {
         Self {
-            parting: Parting::new(ledger.cores()),
+            parting,
             ledger,
             sets,
             timeout: common.timeout,
@@ -159,7 +160,7 @@ impl RunContext {
 
     /// The address of the next connection of `user`.
     pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
-        self.sets.choose(user)
+        self.sets.choose(self.first_user + user)
     }
 
     pub(crate) fn user_begins(&self) {

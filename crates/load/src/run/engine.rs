@@ -12,15 +12,15 @@ use vermeil::{DriverOptions, Handle, Observe, Policy, Runtime};
 
 use super::context::RunContext;
 use super::outcome::{Interval, Outcome, RunPhase, RunProgress};
+use super::parting::Parting;
 use super::pulse::{CpuNs, pulse};
 use super::readings::Readings;
 use super::waits::Waits;
 use crate::error::LoadError;
 use crate::measure::{Ledger, Tally};
 use crate::pace::{Arrivals, Schedule};
-use crate::preflight::try_server;
 use crate::stream::{Dial, RECV_BUFFER_BYTES};
-use crate::targets::{Set, Sets};
+use crate::targets::Sets;
 use crate::{
     plan::{CommonOptions, LoadShare, Phases},
     protocol::Protocol,
@@ -76,33 +76,27 @@ const GROUP_USERS: usize = 64;
 /// Receive buffers of a core.
 const RECV_BUFFERS: u16 = 512;
 
-/// Finds faults that would keep a run from beginning.
-pub(crate) fn check(sets: &[Set], supply: &dyn Supply, timeout: Duration) -> Result<(), LoadError> {
-    crate::limits::check(supply.sockets_max(), sets)?;
-    match sets.first() {
-        Some(set) => try_server(set.addrs[0], supply.dial().tls.as_ref(), supply.protocol(), timeout),
-        None => Ok(()),
-    }
-}
-
 /// A running run.
-pub(crate) struct Engine<'a> {
+pub(super) struct Engine<'a> {
     common: &'a CommonOptions,
     runtime: Runtime,
     context: Arc<RunContext>,
+    /// The cpu of each core.
+    cpus: Vec<usize>,
     cpu_ns: CpuNs,
     users: usize,
     is_open: bool,
+    /// The time from the planned start to the start of the users.
+    began_late: Duration,
 }
 
 impl<'a> Engine<'a> {
-    /// Starts the cores and the users.
-    pub(crate) fn start(
+    /// Starts the cores and the users. Connections that part may use `spare_descriptors`.
+    pub(super) fn start(
         common: &'a CommonOptions,
-        sets: Vec<Set>,
         supply: &dyn Supply,
+        spare_descriptors: u64,
     ) -> Result<Self, LoadError> {
-        check(&sets, supply, common.timeout)?;
         let io = DriverOptions {
             choice: common.io,
             recv_buffers: RECV_BUFFERS,
@@ -127,7 +121,7 @@ impl<'a> Engine<'a> {
             (0..groups).map(schedule).collect()
         });
         let is_open = !schedules.is_empty();
-        let sets = Sets::new(sets, common.choice);
+        let sets = Sets::new(common.sets.clone(), common.choice, common.share.first_user);
         let tickets = supply.requests_max();
         let ledger = Ledger::new(cores);
         let context = Arc::new(RunContext::new(
@@ -137,6 +131,7 @@ impl<'a> Engine<'a> {
             tickets,
             common,
             (supply.dial(), supply.waits()),
+            Parting::new(cores, spare_descriptors),
         ));
         let cpu_ns: CpuNs = (0..cores).map(|_| AtomicU64::new(0)).collect();
         for core in handle.cores() {
@@ -144,15 +139,18 @@ impl<'a> Engine<'a> {
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
         supply.spawn(&handle, &context);
-        Ok(Self { common, runtime, context, cpu_ns, users: supply.users(), is_open })
+        let began_late = common.begins.map_or(Duration::ZERO, |begins| begins.elapsed());
+        let cpus = handle.cores().map(|core| handle.cpu(core)).collect();
+        Ok(Self { common, runtime, context, cpus, cpu_ns, users: supply.users(), is_open, began_late })
     }
 
     /// Waits until the run or the watcher ends the run.
-    pub(crate) fn finish(self, watch: &mut dyn RunObserver) -> Outcome {
+    pub(super) fn finish(self, watch: &mut dyn RunObserver) -> Outcome {
         let phases = self.common.phases;
         wait_until(self.context.epoch, &self.context);
         let mut course = RunCourse::new(&self.context, &phases);
-        let mut used = (Readings::take(&self.cpu_ns), Readings::take(&self.cpu_ns));
+        let readings = || Readings::take(&self.cpu_ns, &self.cpus);
+        let mut used = (readings(), readings());
         let (mut ended, mut missed, mut waits) = (ControlFlow::Continue(()), 0, None);
         for (phase, lasts) in [
             (RunPhase::RampUp, phases.ramp_up),
@@ -164,11 +162,11 @@ impl<'a> Engine<'a> {
                 continue;
             }
             if phase == RunPhase::Window {
-                used.0 = Readings::take(&self.cpu_ns);
+                used.0 = readings();
             }
             ended = course.pass(phase, lasts, watch);
             if phase == RunPhase::Window {
-                used.1 = Readings::take(&self.cpu_ns);
+                used.1 = readings();
                 let now = Instant::now();
                 missed = self.context.missed(now);
                 waits = self.context.waits.open(now.saturating_duration_since(self.context.epoch));
@@ -191,6 +189,7 @@ impl<'a> Engine<'a> {
             resent: used.1.resent_since(&used.0),
             card: used.1.card_since(&used.0),
             users: self.users,
+            began_late: self.began_late,
             is_open: self.is_open,
             interrupted: course.interrupted,
             agents: Vec::new(),

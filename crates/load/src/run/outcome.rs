@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::waits::OpenWaits;
 use crate::measure::{Tally, Times, supports};
 
-/// The phases of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The phases of a run, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
     /// Users begin, evenly.
@@ -103,8 +103,8 @@ pub struct Outcome {
     pub cpu: Duration,
     /// The busy share, 0 to 1, of each core's thread in the window.
     pub cores_busy: Vec<f64>,
-    /// The share, 0 to 1, of this machine's cpu time that the hypervisor gave to other machines in
-    /// the window.
+    /// The share, 0 to 1, of the time of the injector's cpus that the hypervisor gave to other
+    /// machines in the window.
     pub stolen: f64,
     /// The share, 0 to 1, of this machine's TCP segments that were retransmitted in the window.
     pub resent: f64,
@@ -112,6 +112,9 @@ pub struct Outcome {
     pub card: Option<(String, f64)>,
     /// Number of users, or of connections of a simple run.
     pub users: usize,
+    /// The time from the planned start to the start of the users, if the start was planned and
+    /// passed before.
+    pub began_late: Duration,
     /// Requests that were due and had not ended at the end of the window.
     pub unfinished: u64,
     /// The waits for the unfinished requests; `None` if no user waited.

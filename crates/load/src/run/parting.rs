@@ -3,7 +3,7 @@
 //!
 //! A client that sent or received `Connection: close` closes after the answer (RFC 9112 section
 //! 9.6). Therefore the wait has a bound, and after one wait in vain the run waits no more. Tested
-//! with planted servers in `tests/planted/simple.rs`.
+//! here, and with planted servers in `tests/planted/simple.rs`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,9 @@ use crate::link::LoadLink;
 /// Longest wait for the server's close. About a hundred times the time of a server in the same
 /// building.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Maximum number of waiting connections of a core; further connections are closed at once. A core
-/// that opens 20,000 connections a second has this number in 50 ms.
+/// Maximum number of waiting connections of a core, as far as descriptors allow; further
+/// connections are closed at once. A core that opens 20,000 connections a second has this number in
+/// 50 ms.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// The connections of one core that wait for the server's close, each with the start of its wait.
@@ -26,14 +27,18 @@ type PartingConnections = Mutex<Vec<(Instant, LoadLink)>>;
 /// The waiting connections of each core.
 pub(crate) struct Parting {
     cores: Box<[CachePadded<PartingConnections>]>,
+    /// Maximum number of waiting connections of a core.
+    connections_max: usize,
     /// Whether connections wait for the server's close.
     is_patient: AtomicBool,
 }
 
 impl Parting {
-    pub(super) fn new(cores: usize) -> Self {
+    /// For `cores` cores, whose waiting connections may use `spare_descriptors` together.
+    pub(super) fn new(cores: usize, spare_descriptors: u64) -> Self {
         Self {
             cores: (0..cores.max(1)).map(|_| CachePadded::default()).collect(),
+            connections_max: connections_max(cores, spare_descriptors),
             is_patient: AtomicBool::new(true),
         }
     }
@@ -45,7 +50,7 @@ impl Parting {
         }
         let core = vermeil::core_index().map_or(0, |core| core.0 as usize);
         let mut links = self.cores[core].lock().expect("parting does not panic");
-        if links.len() < CONNECTIONS_MAX {
+        if links.len() < self.connections_max {
             links.push((Instant::now(), link));
         }
     }
@@ -67,8 +72,27 @@ impl Parting {
     }
 }
 
+fn connections_max(cores: usize, spare_descriptors: u64) -> usize {
+    let share = spare_descriptors / cores.max(1) as u64;
+    usize::try_from(share).map_or(CONNECTIONS_MAX, |share| share.min(CONNECTIONS_MAX))
+}
+
 impl std::fmt::Debug for Parting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parting").field("is_patient", &self.is_patient).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: waiting connections took descriptors that the check before the run had not
+    /// counted, so requests failed for want of descriptors.
+    #[test]
+    fn waiting_connections_use_spare_descriptors_only() {
+        assert_eq!(connections_max(4, 103), 25);
+        assert_eq!(connections_max(4, 3), 0);
+        assert_eq!(connections_max(4, u64::MAX), CONNECTIONS_MAX);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Readings {
     at: Instant,
     pub(super) process: Duration,
     cores_ns: Vec<u64>,
-    /// Ticks of the machine that the hypervisor stole, and all ticks.
+    /// Ticks of the injector's cpus that the hypervisor stole, and all ticks.
     stolen: (u64, u64),
     cards: Vec<NetworkCard>,
     /// Retransmitted TCP segments, and all sent segments, of this network namespace.
@@ -34,14 +34,15 @@ struct NetworkCard {
 }
 
 impl Readings {
-    pub(super) fn take(cpu_ns: &CpuNs) -> Self {
+    /// Reads all; `cpus` are the cpus of the cores.
+    pub(super) fn take(cpu_ns: &CpuNs, cpus: &[usize]) -> Self {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self {
             at: Instant::now(),
             process: Duration::new(used.tv_sec as u64, used.tv_nsec as u32),
             cores_ns: cpu_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).collect(),
-            stolen: stolen_ticks(&read("/proc/stat")),
+            stolen: stolen_ticks(&read("/proc/stat"), cpus),
             cards: cards(Path::new("/sys/class/net")),
             resent: resent_segments(&read("/proc/net/snmp")),
         }
@@ -54,7 +55,8 @@ impl Readings {
         self.cores_ns.iter().zip(&earlier.cores_ns).map(used).collect()
     }
 
-    /// The share, 0 to 1, of the machine's time that the hypervisor gave to other machines.
+    /// The share, 0 to 1, of the time of the injector's cpus that the hypervisor gave to other
+    /// machines.
     pub(super) fn stolen_since(&self, earlier: &Self) -> f64 {
         share((self.stolen.0, earlier.stolen.0), (self.stolen.1, earlier.stolen.1))
     }
@@ -82,13 +84,21 @@ fn share(part: (u64, u64), whole: (u64, u64)) -> f64 {
     if whole == 0 { 0.0 } else { part.0.saturating_sub(part.1) as f64 / whole as f64 }
 }
 
-/// Stolen ticks and all ticks, from the first line of `/proc/stat` (proc(5)).
-fn stolen_ticks(stat: &str) -> (u64, u64) {
-    let line = stat.lines().next().unwrap_or_default();
-    // Guest time, the column after steal, is already a part of user time.
-    let ticks: Vec<u64> =
-        line.split_whitespace().skip(1).take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
-    (ticks.get(7).copied().unwrap_or(0), ticks.iter().sum())
+/// Stolen ticks and all ticks of `cpus`, from `/proc/stat` (proc(5)).
+fn stolen_ticks(stat: &str, cpus: &[usize]) -> (u64, u64) {
+    let mut sums = (0, 0);
+    for line in stat.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let cpu: Option<usize> = words.next().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
+        if !cpu.is_some_and(|cpu| cpus.contains(&cpu)) {
+            continue;
+        }
+        // Guest time, the column after steal, is already a part of user time.
+        let ticks: Vec<u64> = words.take(8).map(|tick| tick.parse().unwrap_or(0)).collect();
+        sums.0 += ticks.get(7).copied().unwrap_or(0);
+        sums.1 += ticks.iter().sum::<u64>();
+    }
+    sums
 }
 
 /// Retransmitted and all sent segments, from the two lines of TCP in `/proc/net/snmp`: names, then
@@ -125,10 +135,14 @@ fn cards(folder: &Path) -> Vec<NetworkCard> {
 mod tests {
     use super::*;
 
+    /// Regression: the cpus that the injector does not use diluted the stolen share.
     #[test]
-    fn steal_is_the_eighth_of_the_ticks() {
-        assert_eq!(stolen_ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"), (8, 36));
-        assert_eq!(stolen_ticks(""), (0, 0));
+    fn steal_is_the_eighth_of_the_ticks_of_own_cpus() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 100\ncpu12 1 1 1 1 1 1 1 1\nintr 1\n";
+        assert_eq!(stolen_ticks(stat, &[0]), (8, 36));
+        assert_eq!(stolen_ticks(stat, &[0, 12]), (9, 44));
+        assert_eq!(stolen_ticks("", &[0]), (0, 0));
     }
 
     #[test]

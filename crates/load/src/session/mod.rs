@@ -18,6 +18,6 @@ mod visit;
 pub use builtin::Builtin;
 pub use discover::manifest;
 pub use model::{Check, Embedded, Judge, KeepAlive, Model, ModelError, Page, PageSource};
-pub(crate) use run::check_sessions;
+pub(crate) use run::prepare_sessions;
 pub use run::{SessionLoop, SessionPlan, run_sessions};
 pub use template::PathTemplate;

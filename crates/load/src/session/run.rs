@@ -1,8 +1,9 @@
 //! A run of sessions: the plan, the compiled model, the users.
 //!
-//! Tested through `tests/`.
+//! Tested here, and through `tests/`.
 
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use super::user::SessionUser;
 use crate::error::LoadError;
 use crate::pace::{Arrivals, Think};
 use crate::quality::Quality;
-use crate::run::{Engine, Outcome, RunContext, RunObserver, Supply, Waits, check};
+use crate::run::{Outcome, PreparedRun, RunContext, RunObserver, Supply, Waits};
 use crate::stream::Dial;
 use crate::tls_verify::Tls;
 use crate::url::Url;
@@ -61,14 +62,13 @@ pub struct SessionPlan {
 /// # Errors
 /// The run cannot begin. Failed requests are counted in the [`Outcome`].
 pub fn run_sessions(plan: &SessionPlan, watch: &mut dyn RunObserver) -> Result<Outcome, LoadError> {
-    let crowd = Crowd::new(plan)?;
-    Ok(Engine::start(&plan.common, plan.common.sets_of(&plan.url)?, &crowd)?.finish(watch))
+    prepare_sessions(plan)?.run(watch)
 }
 
-/// Checks whether `plan` can begin.
-pub(crate) fn check_sessions(plan: &SessionPlan) -> Result<(), LoadError> {
+/// Prepares `plan`, and checks whether the run can begin.
+pub(crate) fn prepare_sessions(plan: &SessionPlan) -> Result<PreparedRun, LoadError> {
     let crowd = Crowd::new(plan)?;
-    check(&plan.common.sets_of(&plan.url)?, &crowd, plan.common.timeout)
+    PreparedRun::new(&plan.common, &plan.url, Box::new(crowd))
 }
 
 /// A compiled model, with prepared requests where possible.
@@ -80,7 +80,7 @@ pub(super) struct PageScript {
     pub(super) connections: usize,
     pub(super) receive_rate: Option<u64>,
     pub(super) keep_alive: KeepAlive,
-    pub(super) timeout: std::time::Duration,
+    pub(super) timeout: Duration,
     pub(super) quality: Quality,
     pub(super) comes_by_itself: bool,
 }
@@ -113,7 +113,13 @@ impl PageObject {
 
     /// Makes conditional requests with these validator `fields`, in place of earlier validators.
     pub(super) fn learn(&self, fields: &[u8]) {
-        let with = |plain: &Bytes| Bytes::from([&plain[..plain.len() - 2], fields, b"\r\n"].concat());
+        let with = |plain: &Bytes| -> Bytes {
+            // The empty line ends the head; the content may have empty lines, too.
+            let end =
+                plain.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(plain.len(), |at| at + 2);
+            let (head, rest) = plain.split_at(end);
+            [head, fields, rest].concat().into()
+        };
         let requests = self.plain.each_ref().map(with);
         *self.conditional.write().expect("nothing panics under this lock") = Some(requests);
     }
@@ -159,36 +165,49 @@ impl PageScript {
     }
 }
 
-/// The users of a run.
-struct Crowd<'a> {
-    plan: &'a SessionPlan,
+/// Creates the users, and holds their shared parameters.
+struct Crowd {
     script: Arc<PageScript>,
+    users: usize,
+    arrivals: Option<Arrivals>,
+    pages_max: Option<u64>,
+    ramp_up: Duration,
     tls: Option<Tls>,
 }
 
-impl<'a> Crowd<'a> {
-    fn new(plan: &'a SessionPlan) -> Result<Self, LoadError> {
+impl Crowd {
+    fn new(plan: &SessionPlan) -> Result<Self, LoadError> {
         plan.model.check().map_err(|error| LoadError::Plan(error.to_string()))?;
         if plan.users == 0 {
             return Err(LoadError::Plan("at least one user is needed".to_owned()));
         }
         let tls = Tls::new(&plan.url, &plan.common.tls_verify, plan.common.tls_sessions, Protocol::Http1)?;
-        Ok(Self { plan, script: Arc::new(PageScript::new(plan)), tls })
+        let arrivals = match &plan.pace {
+            SessionLoop::Closed => None,
+            SessionLoop::PartlyOpen { arrivals } => Some(arrivals.clone()),
+        };
+        Ok(Self {
+            script: Arc::new(PageScript::new(plan)),
+            users: plan.users,
+            arrivals,
+            pages_max: plan.pages_max,
+            ramp_up: plan.common.phases.ramp_up,
+            tls,
+        })
     }
 }
 
-impl Supply for Crowd<'_> {
+impl Supply for Crowd {
     fn users(&self) -> usize {
-        self.plan.users
+        self.users
     }
 
     fn spawn(&self, handle: &Handle, field: &Arc<RunContext>) {
-        let users = self.plan.users;
+        let users = self.users;
         let cores: Vec<_> = handle.cores().collect();
         for index in 0..users {
             field.user_begins();
-            let ramp_up = self.plan.common.phases.ramp_up;
-            let begins = field.epoch + ramp_up.mul_f64(index as f64 / users as f64);
+            let begins = field.epoch + self.ramp_up.mul_f64(index as f64 / users as f64);
             let user = SessionUser::new(self.script.clone(), field.clone(), index);
             // A user stays on one core, because the user's connections belong to that core.
             drop(handle.spawn_on(&handle.color_on(cores[index % cores.len()]), user.live(begins)));
@@ -196,23 +215,20 @@ impl Supply for Crowd<'_> {
     }
 
     fn arrivals(&self) -> Option<&Arrivals> {
-        match &self.plan.pace {
-            SessionLoop::Closed => None,
-            SessionLoop::PartlyOpen { arrivals } => Some(arrivals),
-        }
+        self.arrivals.as_ref()
     }
 
     fn requests_max(&self) -> Option<u64> {
-        self.plan.pages_max
+        self.pages_max
     }
 
     fn sockets_max(&self) -> u64 {
-        (self.plan.users * self.plan.model.connections) as u64
+        (self.users * self.script.connections) as u64
     }
 
     fn waits(&self) -> Waits {
-        let quality = &self.plan.quality;
-        Waits::new(self.plan.users, [quality.good, quality.tolerable])
+        let quality = &self.script.quality;
+        Waits::new(self.users, [quality.good, quality.tolerable])
     }
 
     /// A paced receiver needs a small receive buffer in the kernel. Otherwise the kernel would
@@ -220,7 +236,32 @@ impl Supply for Crowd<'_> {
     fn dial(&self) -> Dial {
         const BOUNDS: (u64, u64) = (16 * 1024, 256 * 1024);
         let half_a_second = |rate: u64| (rate / 2).clamp(BOUNDS.0, BOUNDS.1) as usize;
-        let recv_buffer_bytes = self.plan.model.receive_rate.map(half_a_second);
+        let recv_buffer_bytes = self.script.receive_rate.map(half_a_second);
         Dial { options: ConnectOptions { recv_buffer_bytes, local: None }, tls: self.tls.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the validators replaced the last two bytes of the content.
+    #[test]
+    fn validators_stand_before_content() {
+        let request = LoadRequest::default().method("POST").unwrap().content("a=1\r\n\r\nb");
+        let object = PageObject {
+            path: "/x".to_owned(),
+            cached: 1.0,
+            bytes: None,
+            plain: WAYS.map(|reuse| request.bytes("h", "/x", reuse)),
+            conditional: RwLock::default(),
+        };
+        assert_eq!(object.conditional(), None);
+        object.learn(b"If-None-Match: \"1\"\r\n");
+        let [kept, closed] = object.conditional().expect("learned");
+        let head = "POST /x HTTP/1.1\r\nHost: h\r\n";
+        let rest = "Content-Length: 8\r\nIf-None-Match: \"1\"\r\n\r\na=1\r\n\r\nb";
+        assert_eq!(kept, format!("{head}{rest}"));
+        assert_eq!(closed, format!("{head}Connection: close\r\n{rest}"));
     }
 }

@@ -64,6 +64,9 @@ fn window_begins_with_the_run() {
     let outcome = run_simple(&plan, &mut go_on).unwrap();
     let longest = outcome.total.response.max();
     assert!(longest >= Duration::from_millis(500), "the request was due before");
+    assert!(outcome.began_late >= Duration::from_millis(500), "{:?}", outcome.began_late);
+    let doubts = Gates::default().judge(&outcome);
+    assert!(doubts.iter().any(|doubt| matches!(doubt, ValidityWarning::LateRun { .. })), "{doubts:?}");
     assert!(outcome.window >= longest.mul_f64(0.99), "{:?} for an answer of {longest:?}", outcome.window);
 }
 

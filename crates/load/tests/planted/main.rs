@@ -1,8 +1,10 @@
 //! Whole runs against servers with planted behavior: the report must show the planted behavior.
 //!
-//! `server` is the server: plain blocking sockets, a thread per connection, and one knob.
+//! `server` is the server: plain blocking sockets, a thread per connection, and one knob. `http2`
+//! has a server of its own.
 
 mod faults;
+mod http2;
 mod loops;
 mod server;
 mod sessions;
