@@ -19,6 +19,7 @@ use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
 use crate::event::{EventKind, KernelEvent, typed};
 use crate::format::{FileRecord, MAGIC, MissingCounter, Origin, Writer};
+use crate::module_files::ProcessesRun;
 use crate::perf::Trigger;
 use crate::processes::Processes;
 use crate::session::{Counts, Session};
@@ -66,7 +67,8 @@ pub fn import(from: &Path, to: &Path, kallsyms: Option<&Path>) -> Result<Importe
         .into_values()
         .map(|dso| (String::from_utf8_lossy(&dso.path).into_owned(), dso.build_id))
         .collect();
-    let mut recording = ImportedRecording::new(origin, to);
+    let processes = if is_here { ProcessesRun::Before } else { ProcessesRun::Elsewhere };
+    let mut recording = ImportedRecording::new(origin, to, processes);
     let (mut others, mut unread) = (0, 0);
     loop {
         let record = match record_iter.next_record(&mut perf_file) {
@@ -151,8 +153,8 @@ struct ImportedRecording<'p> {
 }
 
 impl<'p> ImportedRecording<'p> {
-    fn new(origin: Origin, path: &'p Path) -> Self {
-        let session = Session::new(Processes::all());
+    fn new(origin: Origin, path: &'p Path, processes: ProcessesRun) -> Self {
+        let session = Session::new(Processes::all(), processes);
         Self { path, origin, early: Vec::new(), writer: None, session, last: 0 }
     }
 

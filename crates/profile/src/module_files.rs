@@ -17,18 +17,41 @@ const OPEN_MAX: usize = 256;
 /// The end of the path of a map whose file is no longer in its folder.
 const DELETED: &str = " (deleted)";
 
+/// Where and when the processes of a recording run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessesRun {
+    /// On this machine, now.
+    Now,
+    /// On this machine, in its present boot. The processes may have ended.
+    Before,
+    /// On another machine, or in an earlier boot of this machine.
+    Elsewhere,
+}
+
 /// The files of the modules of a recording.
 pub(crate) struct ModuleFiles {
-    /// Whether the processes run on this machine. Those of an imported file do not.
-    are_here: bool,
+    processes: ProcessesRun,
     places: HashMap<Module, PathBuf>,
     /// Held open, because places name their descriptors.
     opened: Vec<File>,
 }
 
 impl ModuleFiles {
-    pub(crate) fn new(are_here: bool) -> Self {
-        Self { are_here, places: HashMap::new(), opened: Vec::new() }
+    pub(crate) fn new(processes: ProcessesRun) -> Self {
+        Self { processes, places: HashMap::new(), opened: Vec::new() }
+    }
+
+    /// Whether the files of this machine count as the recorded files, also without a build-id.
+    pub(crate) fn are_here(&self) -> bool {
+        self.processes != ProcessesRun::Elsewhere
+    }
+
+    /// Whether the file with build-id `found` is the file of a map. An empty build-id is none.
+    pub(crate) fn is_recorded(&self, map: &Map, found: &[u8]) -> bool {
+        match map.build_id.as_deref() {
+            None | Some([]) => self.are_here(),
+            Some(recorded) => recorded == found,
+        }
     }
 
     /// The path under which this process can read the file of a map of process `pid`.
@@ -48,7 +71,7 @@ impl ModuleFiles {
 
     fn find(&mut self, pid: i32, map: &Map) -> PathBuf {
         let own = PathBuf::from(&map.path);
-        if !self.are_here || self.opened.len() == OPEN_MAX {
+        if self.processes != ProcessesRun::Now || self.opened.len() == OPEN_MAX {
             return own;
         }
         match seen_by(pid, map).map(File::open) {

@@ -19,6 +19,10 @@ type Maps = BTreeMap<u64, Rc<Map>>;
 pub(crate) struct Processes {
     /// Shared between a parent and its children until one of them changes.
     maps: HashMap<i32, Rc<Maps>>,
+    /// Processes of which a thread has ended since the last look.
+    ending: HashSet<i32>,
+    /// Processes without a thread, with the time of the look.
+    ended: Vec<(u64, i32)>,
     /// The first process. Its number is not used again during a recording, and its own beginning,
     /// as a child of the recorder, must not be taken for a stranger's.
     root: i32,
@@ -29,7 +33,7 @@ pub(crate) struct Processes {
 impl Processes {
     /// A process and all its descendants that run now.
     pub(crate) fn tree(root: i32) -> Self {
-        let mut processes = Self { maps: HashMap::new(), root, all: false };
+        let mut processes = Self { root, ..Self::new() };
         let mut known = BuildIds::new();
         for pid in descendants(root, &parents()) {
             processes.maps.insert(pid, Rc::new(maps_of(pid, &mut known)));
@@ -37,14 +41,13 @@ impl Processes {
         processes
     }
 
-    /// Whether the processes run on this machine.
-    pub(crate) fn are_here(&self) -> bool {
-        !self.all
-    }
-
     /// Each process that appears.
     pub(crate) fn all() -> Self {
-        Self { maps: HashMap::new(), root: 0, all: true }
+        Self { all: true, ..Self::new() }
+    }
+
+    fn new() -> Self {
+        Self { maps: HashMap::new(), ending: HashSet::new(), ended: Vec::new(), root: 0, all: false }
     }
 
     /// The numbers of the processes.
@@ -62,6 +65,8 @@ impl Processes {
             // A thread.
             return;
         }
+        self.ending.remove(&pid);
+        self.ended.retain(|(_, ended)| *ended != pid);
         match self.maps.get(&parent) {
             Some(maps) => {
                 let maps = Rc::clone(maps);
@@ -79,6 +84,25 @@ impl Processes {
         if self.contains(pid) {
             self.maps.insert(pid, Rc::default());
         }
+    }
+
+    /// A thread of a process has ended, and perhaps the process.
+    pub(crate) fn exit(&mut self, pid: i32) {
+        if !self.all && pid != self.root && self.maps.contains_key(&pid) {
+            self.ending.insert(pid);
+        }
+    }
+
+    /// Forgets the processes that had ended by `until`, up to which all events were taken. Returns
+    /// the numbers of these processes. `now` is the present time.
+    pub(crate) fn forget_ended(&mut self, now: u64, until: u64) -> Vec<i32> {
+        self.ended.extend(self.ending.drain().filter(|pid| !runs(*pid)).map(|pid| (now, pid)));
+        let is_over = |(time, _): &mut (u64, i32)| *time <= until;
+        let over: Vec<i32> = self.ended.extract_if(.., is_over).map(|(_, pid)| pid).collect();
+        for pid in &over {
+            self.maps.remove(pid);
+        }
+        over
     }
 
     /// A process has mapped code in place of older maps.
@@ -199,10 +223,13 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a thread of a process has not ended. The first thread may end before others.
 fn runs(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+    let runs = |tid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+    };
+    threads(pid).into_iter().any(runs)
 }
 
 /// The cpu that a thread left last, if the thread waits for an event now.
@@ -224,13 +251,14 @@ pub(crate) fn thread_name(pid: i32, tid: i32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn map(start: u64, length: u64, path: &str) -> Map {
         Map { start, length, offset: 0, path: path.to_owned(), build_id: None }
     }
 
     fn processes() -> Processes {
-        Processes { maps: HashMap::from([(1, Rc::default())]), root: 1, all: false }
+        Processes { maps: HashMap::from([(1, Rc::default())]), root: 1, ..Processes::new() }
     }
 
     #[test]
@@ -261,6 +289,33 @@ mod tests {
         let mut processes = processes();
         processes.fork(1, 99);
         assert!(processes.contains(1));
+    }
+
+    /// Regression: a recording kept the maps of each process that ended.
+    #[test]
+    fn ended_process_is_forgotten_after_its_last_event() {
+        let mut child = Command::new("sleep").arg("100000").spawn().unwrap();
+        let pid = child.id() as i32;
+        let mut processes = processes();
+        processes.fork(pid, 1);
+        processes.exit(pid);
+        processes.exit(1);
+        assert!(processes.forget_ended(5, 0).is_empty(), "a thread ended, and others run");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        processes.exit(pid);
+        assert!(processes.forget_ended(10, 9).is_empty());
+        assert!(processes.forget_ended(20, 9).is_empty() && processes.contains(pid), "a sample may follow");
+        assert_eq!(processes.forget_ended(30, 10), [pid]);
+        assert!(!processes.contains(pid) && processes.contains(1));
+        processes.fork(pid, 1);
+        processes.exit(pid);
+        assert!(processes.forget_ended(40, 30).is_empty());
+        processes.fork(pid, 1);
+        assert!(
+            processes.forget_ended(50, 45).is_empty() && processes.contains(pid),
+            "the number is used again"
+        );
     }
 
     #[test]

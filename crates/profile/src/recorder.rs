@@ -22,6 +22,7 @@ use crate::event::{EventKind, Sample};
 use crate::format::{FileRecord, Origin, Writer};
 use crate::ledger::{CounterLedger, HardwareSet, TICK_NS};
 use crate::machine::{nanoseconds, now_ns};
+use crate::module_files::ProcessesRun;
 use crate::priority::RaisedPriority;
 use crate::processes::Processes;
 use crate::recorded_process::RecordedProcess;
@@ -169,7 +170,7 @@ pub fn record(options: &RecordOptions, stop: &AtomicBool) -> Result<Recorded, Pr
     if root.is_some() {
         sampler.enable()?;
     }
-    let session = Session::new(Processes::tree(run.pid));
+    let session = Session::new(Processes::tree(run.pid), ProcessesRun::Now);
     let ledger = CounterLedger::open(&sampler.cpus, options.hardware, sampler.sampling.counts);
     let unnamed = symbols::missing_names(&KernelNames::Here).filter(|_| origin.kernel);
     let mut recording = RunningRecording { sampler, session, ledger, writer };
@@ -327,6 +328,7 @@ impl RunningRecording {
         }
         if until < u64::MAX {
             session.write_waits(until, &mut |record| writer.write(record))?;
+            session.forget_ended(now_ns(), until);
         }
         writer.flush()
     }

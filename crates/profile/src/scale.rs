@@ -37,6 +37,8 @@ use crate::{ProfileError, ReadOptions, StackProfile, machine};
 
 /// The least share of its cpus that the program must use. Below, something else sets the pace.
 const BUSY_MIN: f64 = 0.9;
+/// The least share of the planned time that a recording under load must last.
+const LASTED_MIN: f64 = 0.9;
 /// The greatest share of the time that the hypervisor may take.
 const STOLEN_MAX: f64 = 0.02;
 /// The time of a rate of the work.
@@ -373,7 +375,7 @@ fn measured(
         stacks: Stacks::default(),
         waits: false,
     };
-    let mut steady = None;
+    let mut gates_of_load: Vec<Gate> = Vec::new();
     let output = match &plan.load {
         None => {
             let child = RunningProgram::start(&words, Some(cpus), Stdio::piped())?;
@@ -382,8 +384,8 @@ fn measured(
             child.output(&|| stop.load(Ordering::Relaxed))?
         }
         Some(load) => {
-            let (output, gate) = record_server(load, &words, cpus, &mut options, stop)?;
-            steady = Some(gate);
+            let (output, gates) = record_server(load, &words, cpus, &mut options, stop)?;
+            gates_of_load = gates.into();
             output
         }
     };
@@ -400,7 +402,7 @@ fn measured(
     append_work(path, &Work { units, unit: plan.work.clone(), cpus: cpu_count })?;
     let run = CostedRun::of(&profile, units, cpu_count);
     let busy = run.busy_s.map(|busy| busy / seconds / f64::from(cpu_count));
-    let gates = steady.into_iter().chain(gates(&profile, busy, &text)).collect();
+    let gates = gates_of_load.into_iter().chain(gates(&profile, cpus, busy, &text)).collect();
     Ok(Repetition {
         count,
         cpus: cpu_count,
@@ -416,14 +418,14 @@ fn measured(
 }
 
 /// Runs a server under load and records it once its work is steady. Returns the output of the load,
-/// and whether the work was steady.
+/// and the gates: whether the work was steady, and whether the load lasted until the end.
 fn record_server(
     load: &Load,
     words: &[OsString],
     cpus: &[u32],
     options: &mut RecordOptions,
     stop: &AtomicBool,
-) -> Result<(Output, Gate), ProfileError> {
+) -> Result<(Output, [Gate; 2]), ProfileError> {
     if TcpStream::connect_timeout(&load.ready, Duration::from_secs(1)).is_ok() {
         return Err(ProfileError::PortTaken(load.ready));
     }
@@ -449,11 +451,24 @@ fn record_server(
     });
     server.end();
     let (recorded, output) = (recorded?, output?);
-    if recorded.summary.samples == 0 && recorded.summary.duration < load.duration {
+    let lasted = recorded.summary.duration;
+    if recorded.summary.samples == 0 && lasted < load.duration {
         let (seconds, status) = (started.elapsed().as_secs(), output.status);
         return Err(ProfileError::LoadEnded { command: load.command[0].clone().into(), status, seconds });
     }
-    Ok((output, steady))
+    Ok((output, [steady, whole(lasted, load.duration)]))
+}
+
+/// Whether a recording under load lasted as long as planned.
+fn whole(lasted: Duration, planned: Duration) -> Gate {
+    let holds = lasted >= planned.mul_f64(LASTED_MIN);
+    let seconds = [lasted, planned].map(|time| time.as_secs_f64());
+    let bound = 100.0 * LASTED_MIN;
+    let mut found = format!("{:.1} s of {:.1} s (at least {bound:.0} %)", seconds[0], seconds[1]);
+    if !holds {
+        found += ": the load or the server ended before; let the load run for longer";
+    }
+    Gate { name: "recording lasted its time", found, holds }
 }
 
 /// Waits until the load has run for its time and the work is steady, or for the longest time.
@@ -507,7 +522,7 @@ impl Scaling {
     }
 }
 
-fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
+fn gates(profile: &StackProfile, cpus: &[u32], busy: Option<f64>, output: &str) -> Vec<Gate> {
     let mut gates = Vec::new();
     if let Some(busy) = busy {
         gates.push(Gate {
@@ -523,7 +538,7 @@ fn gates(profile: &StackProfile, busy: Option<f64>, output: &str) -> Vec<Gate> {
     });
     let stolen: Vec<f64> = rates(profile)
         .iter()
-        .filter(|rate| rate.name == "stolen time")
+        .filter(|rate| rate.name == "stolen time" && rate.cpu.is_some_and(|cpu| cpus.contains(&cpu)))
         .map(|rate| rate.per_second / 1e9)
         .collect();
     if !stolen.is_empty() {
@@ -658,6 +673,30 @@ mod tests {
         let tick = |s: u64, values: [u64; 3]| Tick { time: s * 1_000_000_000, values: values.into() };
         profile.ticks = vec![tick(0, [0; 3]), tick(2, [100_000_000, 1_000_000_000, 2_000_000_000])];
         assert_eq!(idle(&profile, &[0, 1]), [(0, 0.05), (1, 0.5)]);
+    }
+
+    /// Regression: the cpus that the program does not use diluted the stolen share.
+    #[test]
+    fn stolen_time_is_that_of_used_cpus() {
+        let mut profile = crate::profile::tests::profile(&[("main", 1)]);
+        profile.series = (0..4).map(|cpu| Series::of_cpu("stolen time", "ns", cpu, 0)).collect();
+        let tick = |s: u64, values: [u64; 4]| Tick { time: s * 1_000_000_000, values: values.into() };
+        profile.ticks = vec![tick(0, [0; 4]), tick(1, [50_000_000, 0, 0, 0])];
+        let gate = |cpus: &[u32]| {
+            let gates = gates(&profile, cpus, None, "");
+            gates.into_iter().find(|gate| gate.name == "little time stolen").expect("a gate")
+        };
+        assert!(!gate(&[0]).holds && gate(&[0]).found.starts_with("5.0 %"), "{:?}", gate(&[0]));
+        assert!(gate(&[1, 2]).holds);
+    }
+
+    /// Regression: a recording that the end of the load cut short passed all gates.
+    #[test]
+    fn short_recording_fails_gate() {
+        let gate = whole(SECOND / 2, SECOND);
+        assert!(!gate.holds && gate.found.contains("0.5 s of 1.0 s (at least 90 %)"), "{gate:?}");
+        assert!(gate.found.contains("let the load run for longer"), "{gate:?}");
+        assert!(whole(SECOND.mul_f64(0.95), SECOND).holds);
     }
 
     #[test]

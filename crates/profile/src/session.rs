@@ -14,7 +14,7 @@ use crate::debug_file::build_id;
 use crate::event::{EventKind, KernelEvent, Sample};
 use crate::format::{FileRecord, Frame, KERNEL, Module, UNKNOWN};
 use crate::known_places::KnownPlaces;
-use crate::module_files::ModuleFiles;
+use crate::module_files::{ModuleFiles, ProcessesRun};
 use crate::processes::{self, Processes};
 use crate::unwind::Unwinder;
 use crate::waits::{LeftStack, Switch, WaitLedger};
@@ -79,8 +79,7 @@ pub(crate) struct Counts {
 }
 
 impl Session {
-    pub(crate) fn new(processes: Processes) -> Self {
-        let files = ModuleFiles::new(processes.are_here());
+    pub(crate) fn new(processes: Processes, run: ProcessesRun) -> Self {
         Self {
             processes,
             names: HashMap::new(),
@@ -90,7 +89,7 @@ impl Session {
             buffers: SampleBuffers::default(),
             places: HashSet::new(),
             counts: Counts::default(),
-            files,
+            files: ModuleFiles::new(run),
             unwinder: Unwinder::default(),
             frames_max: usize::from(crate::machine::frames_max()),
             waits: None,
@@ -241,9 +240,10 @@ impl Session {
                 self.processes.fork(pid, parent);
                 self.inherit_name(pid, tid, parent_tid, write)?;
             }
-            // A process stays known, because threads may outlive the first thread.
+            // The process stays known for now, because it may have other threads.
             EventKind::Exit { pid, tid } => {
                 self.names.remove(&tid);
+                self.processes.exit(pid);
                 if self.processes.contains(pid) {
                     self.waits.iter_mut().for_each(|waits| waits.ends(tid));
                 }
@@ -271,6 +271,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Forgets the processes that had ended by `until`, up to which all events were taken.
+    /// Otherwise a recording of a build would keep the maps of every compiler. `now` is the present
+    /// time.
+    pub(crate) fn forget_ended(&mut self, now: u64, until: u64) {
+        for pid in self.processes.forget_ended(now, until) {
+            self.unwinder.forget(pid);
+        }
     }
 
     /// The maps of a process change.
@@ -375,8 +384,9 @@ impl Session {
         self.modules.ids.insert(module.clone(), id);
         let place = self.files.known(&module);
         let mut written = module;
-        // The kernel does not wait for the disk to read the build-id of a map.
-        if written.build_id.is_empty() {
+        // The kernel does not wait for the disk to read the build-id of a map. On another machine
+        // the path may name another build.
+        if written.build_id.is_empty() && self.files.are_here() {
             written.build_id = place.to_str().and_then(build_id).unwrap_or_default();
         }
         write(&FileRecord::Module(written.clone()))?;
@@ -427,7 +437,7 @@ mod tests {
 
     #[test]
     fn equal_places_of_two_processes_share_stack() {
-        let mut session = Session::new(Processes::all());
+        let mut session = Session::new(Processes::all(), ProcessesRun::Before);
         // The same file at two addresses, as with address space randomisation.
         let events =
             vec![map(1, 0x10_0000), map(2, 0x20_0000), sample(1, &[0x10_0010]), sample(2, &[0x20_0010])];
@@ -446,7 +456,7 @@ mod tests {
     fn new_thread_has_name_of_its_parent() {
         let named = |tid, name: &str| EventKind::Named { pid: 1, tid, name: name.to_owned(), exec: false };
         let fork = |pid, tid, parent, parent_tid| EventKind::Fork { pid, tid, parent, parent_tid };
-        let mut session = Session::new(Processes::all());
+        let mut session = Session::new(Processes::all(), ProcessesRun::Before);
         let events = [
             named(1, "main"),
             fork(1, 2, 1, 1),
@@ -470,7 +480,7 @@ mod tests {
 
     #[test]
     fn sample_outside_of_tree_is_counted() {
-        let mut session = Session::new(Processes::tree(i32::MAX));
+        let mut session = Session::new(Processes::tree(i32::MAX), ProcessesRun::Now);
         let records = run(&mut session, vec![sample(1, &[0x10])]);
         assert!(records.is_empty(), "{records:?}");
         assert_eq!(session.counts(), Counts { others: 1, ..Counts::default() });
@@ -478,7 +488,7 @@ mod tests {
 
     #[test]
     fn address_outside_of_maps_is_kept_as_unknown() {
-        let mut session = Session::new(Processes::all());
+        let mut session = Session::new(Processes::all(), ProcessesRun::Before);
         let records = run(&mut session, vec![sample(1, &[0xdead])]);
         assert!(
             records
@@ -488,9 +498,28 @@ mod tests {
         );
     }
 
+    /// Regression: an imported module without a build-id got the build-id of the file that has the
+    /// same path on this machine, and then the names of that file.
+    #[test]
+    fn local_build_id_is_not_taken_for_foreign_module() {
+        let path = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+        let has_id = |processes| {
+            let mut session = Session::new(Processes::all(), processes);
+            let map = Map { start: 0x1000, length: 0x1000, offset: 0, path: path.clone(), build_id: None };
+            let records =
+                run(&mut session, vec![event(EventKind::Mapped { pid: 1, map }), sample(1, &[0x1010])]);
+            let has_id = |record: &FileRecord| match record {
+                FileRecord::Module(module) => !module.build_id.is_empty(),
+                _ => false,
+            };
+            records.iter().any(has_id)
+        };
+        assert!(has_id(ProcessesRun::Before) && !has_id(ProcessesRun::Elsewhere));
+    }
+
     #[test]
     fn lost_samples_are_counted() {
-        let mut session = Session::new(Processes::all());
+        let mut session = Session::new(Processes::all(), ProcessesRun::Before);
         run(
             &mut session,
             vec![event(EventKind::Lost(5)), event(EventKind::Lost(2)), event(EventKind::Throttled)],

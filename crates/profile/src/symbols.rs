@@ -2,7 +2,8 @@
 //! `/proc/kallsyms`.
 //!
 //! A file is asked only if its build-id is still the recorded one, because names of another build
-//! would be wrong. Leaves out grouping (`profile`). Tested below on this test program.
+//! would be wrong. A file without a build-id is asked only in the boot of the recording. Leaves out
+//! grouping (`profile`). Tested below on this test program.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -126,6 +127,7 @@ fn source(module: &Module, kernel: &KernelNames) -> Option<NameSource> {
         return Some(NameSource::Kernel(Source::Kernel(kernel)));
     }
     let is_same = Path::new(&module.path).is_absolute()
+        && (!module.build_id.is_empty() || *kernel == KernelNames::Here)
         && build_id(&module.path).unwrap_or_default() == module.build_id;
     is_same.then_some(NameSource::File)
 }
@@ -242,6 +244,35 @@ mod tests {
         }
         let rebuilt = Module { build_id: vec![1; 20], ..module };
         assert!(resolve(&[rebuilt], [place].into_iter(), &KernelNames::Here).is_empty());
+    }
+
+    /// Regression: places of an imported file had the names of a file of this machine with the same
+    /// path, if neither had a build-id.
+    #[test]
+    fn file_without_build_id_is_asked_in_boot_of_recording() {
+        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let pid = std::process::id() as i32;
+        let address = a_function_to_be_named as fn() -> u64 as usize as u64;
+        let processes = Processes::tree(pid);
+        let map = processes.find(pid, address).unwrap();
+        let offset = address - map.start + map.offset;
+        let note = |bytes: &[u8]| {
+            let file = object::File::parse(bytes).unwrap();
+            let section = file.section_by_name(".note.gnu.build-id").unwrap();
+            section.file_range().unwrap().0 as usize
+        };
+        // Behind the lengths of the note's name and content stands its kind.
+        let kind = note(&bytes) + 8;
+        bytes[kind..kind + 4].fill(0);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prog").to_str().unwrap().to_owned();
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(build_id(&path), None);
+        let module = Module { path, build_id: Vec::new() };
+        let place = Frame { module: 0, offset };
+        let named =
+            |kernel: &KernelNames| resolve(std::slice::from_ref(&module), [place].into_iter(), kernel).len();
+        assert_eq!([&KernelNames::Here, &KernelNames::None].map(named), [1, 0]);
     }
 
     /// Regression: the stubs of calls into other libraries had the name `_init` or `_fini`.

@@ -2,8 +2,8 @@
 //!
 //! The kernel copies registers and the upper part of the stack with each sample; framehop walks it
 //! with `.eh_frame`. Tables are read once for each file and shared by all processes. A walk that
-//! fails keeps the frames that it found. Leaves out names (`symbols`). Tested in `tests/record.rs`
-//! on a program without frame pointers.
+//! fails keeps the frames that it found. Leaves out names (`symbols`). Tested below, and in
+//! `tests/record.rs` on a program without frame pointers.
 
 use std::collections::HashMap;
 use std::fs;
@@ -46,6 +46,8 @@ pub(crate) struct Unwinder {
 /// The unwind tables of a file.
 #[derive(Clone)]
 struct Tables {
+    /// The build-id of the file, empty if there is none.
+    build_id: Vec<u8>,
     base_svma: u64,
     /// Offset in the file, address and length of each segment of code.
     segments: Vec<(u64, u64, u64)>,
@@ -80,7 +82,8 @@ impl Unwinder {
         if !self.processes.contains_key(&pid) {
             let mut unwinder = ProcessUnwinder::new();
             for map in processes.maps(pid) {
-                if let Some(module) = self.module(map, files.place(pid, map)) {
+                let place = files.place(pid, map).to_owned();
+                if let Some(module) = self.module(map, &place, files) {
                     unwinder.add_module(module);
                 }
             }
@@ -113,8 +116,9 @@ impl Unwinder {
         if is_whole { reach } else { dump.stack.len() }
     }
 
-    /// The module of a map, whose file can be read at `place`.
-    fn module(&mut self, map: &Map, place: &Path) -> Option<Module<Arc<[u8]>>> {
+    /// The module of a map, whose file can be read at `place`. The tables of another build would
+    /// lead to wrong callers, so such a file has no module.
+    fn module(&mut self, map: &Map, place: &Path, files: &ModuleFiles) -> Option<Module<Arc<[u8]>>> {
         if !self.files.contains_key(place) {
             let tables = Tables::read(place).filter(|tables| {
                 self.table_bytes += tables.bytes();
@@ -122,7 +126,7 @@ impl Unwinder {
             });
             self.files.insert(place.to_owned(), tables);
         }
-        let tables = self.files[place].as_ref()?;
+        let tables = self.files[place].as_ref().filter(|tables| files.is_recorded(map, &tables.build_id))?;
         // A map begins at a page, which may lie before its segment.
         let (offset, address, _) = tables.segments.iter().find(|(offset, _, length)| {
             let page = offset - offset % PAGE_BYTES;
@@ -176,6 +180,7 @@ impl Tables {
             is_code.then(|| (offset, segment.address(), length))
         });
         Self {
+            build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
             base_svma: file.relative_address_base(),
             segments: segments.collect(),
             text: range(".text"),
@@ -187,5 +192,32 @@ impl Tables {
 
     fn bytes(&self) -> usize {
         [&self.eh_frame, &self.eh_frame_hdr].into_iter().flatten().map(|(_, data)| data.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module_files::ProcessesRun;
+
+    /// Regression: stacks of an imported file were walked with the tables of another build, if a
+    /// file of this machine had the same path.
+    #[test]
+    fn tables_of_another_build_are_not_used() {
+        let pid = std::process::id() as i32;
+        let here = tables_of_another_build_are_not_used as fn() as usize as u64;
+        let map = Processes::tree(pid).find(pid, here).unwrap().clone();
+        let path = PathBuf::from(&map.path);
+        let mut unwinder = Unwinder::default();
+        let mut is_used = |build_id: Option<Vec<u8>>, processes: ProcessesRun| {
+            let map = Map { build_id, ..map.clone() };
+            unwinder.module(&map, &path, &ModuleFiles::new(processes)).is_some()
+        };
+        let own = map.build_id.clone();
+        assert!(own.is_some() && is_used(own, ProcessesRun::Elsewhere));
+        assert!(!is_used(Some(vec![1; 20]), ProcessesRun::Elsewhere));
+        assert!(!is_used(Some(vec![1; 20]), ProcessesRun::Now));
+        assert!(!is_used(None, ProcessesRun::Elsewhere));
+        assert!(is_used(None, ProcessesRun::Before));
     }
 }

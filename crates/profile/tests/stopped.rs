@@ -1,6 +1,6 @@
 //! A signal or an error stops `scale`: its programs end, and the block in progress leaves no
-//! recording. After a signal the blocks before are compared. Skipped where there is one cpu, or no
-//! right to sample.
+//! recording. After a signal the blocks before are compared. The end of the load ends a recording.
+//! Skipped where there is one cpu, or no right to sample.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -164,6 +164,37 @@ fn stopped_load_and_its_server_end() {
     assert_eq!(fs::read_to_string(folder.path().join("pids")).unwrap().lines().count(), 2);
     assert_programs_have_ended(folder.path());
     assert_eq!(recordings(folder.path()), Vec::<PathBuf>::new());
+}
+
+/// Regression: a recording that the end of the load cut short passed as a whole recording.
+#[test]
+fn load_that_ends_in_recording_fails_gate() {
+    const SERVES: &str = "echo $$ >> $0/pids; while :; do :; done";
+    let folder = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let ready: SocketAddr = free.expect("a port");
+    let load = Load {
+        command: shell("sleep 0.5; echo work 7", folder.path()),
+        ready,
+        warm_up: Duration::ZERO,
+        settle_max: Duration::ZERO,
+        duration: PATIENCE,
+    };
+    let counts = vec![1];
+    let plan = ScalePlan { counts, repetitions: 1, load: Some(load), ..plan(folder.path(), SERVES) };
+    let pids = folder.path().join("pids");
+    // Accepts connections in place of the program.
+    thread::spawn(move || {
+        until("the server has begun", || pids.exists());
+        let listener = TcpListener::bind(ready).expect("the port is free");
+        listener.incoming().for_each(drop);
+    });
+    let Some(result) = permitted(scale(&plan, &AtomicBool::new(false), &mut |_| {})) else { return };
+    let scaling = result.unwrap();
+    let gates = &scaling.repetitions[0].gates;
+    let gate = gates.iter().find(|gate| gate.name == "recording lasted its time").expect("a gate");
+    assert!(!gate.holds && gate.found.contains("s of 60.0 s"), "{gate:?}");
+    assert_programs_have_ended(folder.path());
 }
 
 /// Regression: an error in a block left the other recordings of the block, without a partner.
