@@ -30,8 +30,8 @@ const FILE_BYTES: usize = 8 << 20;
 /// Maximum size of a block in bytes; a longer request ends the connection. Bounds the memory of a
 /// request.
 const BLOCK_BYTES_MAX: u32 = 1 << 20;
-/// Maximum number of replies of a connection that are being sealed or wait to be sent; beyond this
-/// number, requests stay in the socket.
+/// Maximum number of replies of a connection that are being sealed or wait to be sent. Further
+/// requests wait: those of one receive in memory, all others in the socket.
 const REPLIES_MAX: usize = 32;
 /// Bytes received at once: some hundred requests.
 const RECV_BYTES: usize = 1 << 10;
@@ -206,6 +206,10 @@ impl EncryptingServer {
             connection.send(state)?;
             connection.receive(state)
         });
+        self.pass_on(&connection, requests);
+    }
+
+    fn pass_on(&self, connection: &Arc<EncryptingConnection>, requests: Vec<(Nonce, Block)>) {
         for (nonce, block) in requests {
             let seal = Seal { connection: connection.clone(), nonce, block };
             post(self.steps().seal, &connection.sealing, seal);
@@ -220,10 +224,13 @@ impl EncryptingServer {
     }
 
     fn write(&self, SealedBlock { connection, sealed }: SealedBlock) {
-        connection.with(|state| {
+        let requests = connection.with(|state| {
             state.replies.push_back(sealed);
-            connection.send(state)
+            connection.send(state)?;
+            // A sent reply makes room for a request that was received before.
+            state.requests()
         });
+        self.pass_on(&connection, requests);
     }
 }
 
@@ -274,10 +281,11 @@ impl EncryptingConnection {
         Ok(())
     }
 
-    /// Receives once; returns the complete requests.
+    /// Receives once, unless received requests wait; returns the requests to answer now.
     fn receive(&self, state: &mut EncryptingState) -> io::Result<Vec<(Nonce, Block)>> {
-        if state.unanswered >= REPLIES_MAX {
-            return Ok(Vec::new());
+        let waiting = state.requests()?;
+        if !waiting.is_empty() || state.unanswered >= REPLIES_MAX {
+            return Ok(waiting);
         }
         match self.socket.recv(&mut state.received, RECV_BYTES) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -290,14 +298,16 @@ impl EncryptingConnection {
 }
 
 impl EncryptingState {
+    /// Takes complete requests, up to [`REPLIES_MAX`] unanswered requests.
     fn requests(&mut self) -> io::Result<Vec<(Nonce, Block)>> {
         if self.session.is_none() && self.received.len() >= SESSION_BYTES {
             self.session = self.received.drain(..SESSION_BYTES).collect::<Vec<_>>().try_into().ok();
         }
         let Some(session) = self.session else { return Ok(Vec::new()) };
         let mut requests = Vec::new();
-        let whole = self.received.len() / REQUEST_BYTES * REQUEST_BYTES;
-        for request in self.received.drain(..whole).as_slice().chunks_exact(REQUEST_BYTES) {
+        let room = REPLIES_MAX.saturating_sub(self.unanswered);
+        let taken_bytes = (self.received.len() / REQUEST_BYTES).min(room) * REQUEST_BYTES;
+        for request in self.received.drain(..taken_bytes).as_slice().chunks_exact(REQUEST_BYTES) {
             let (number, bytes) = request.split_at(4);
             let number = u32::from_le_bytes(number.try_into().expect("four bytes"));
             let bytes = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
@@ -407,4 +417,25 @@ pub fn checksum(size: EncryptingSize) -> u64 {
         .flat_map(|client| (0..replies).map(move |request| (client, request)))
         .map(|(c, r)| one(c, r))
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: one receive passed on four times as many requests.
+    #[test]
+    fn requests_beyond_bound_wait() {
+        let request = [1u8, 0, 0, 0, 1, 0, 0, 0];
+        let mut state = EncryptingState {
+            received: request.repeat(REPLIES_MAX + 3),
+            session: Some([0; SESSION_BYTES]),
+            ..EncryptingState::default()
+        };
+        let mut taken = || state.requests().expect("valid requests").len();
+        assert_eq!([taken(), taken()], [REPLIES_MAX, 0]);
+        state.unanswered -= 2;
+        assert_eq!(state.requests().expect("valid requests").len(), 2);
+        assert_eq!((state.received.len(), state.unanswered), (REQUEST_BYTES, REPLIES_MAX));
+    }
 }

@@ -47,17 +47,15 @@ impl Readiness {
         Ok(readiness)
     }
 
-    /// Calls `tell` once `fd` has input; returns the socket's slot.
-    pub(super) fn add(&self, fd: BorrowedFd<'_>, tell: Tell) -> io::Result<usize> {
-        let place = self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(tell);
+    /// Keeps the callback of a socket; returns the socket's slot.
+    pub(super) fn keep(&self, tell: Tell) -> usize {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(tell)
+    }
+
+    /// Calls the callback at `place` once `fd` has input.
+    pub(super) fn add(&self, fd: BorrowedFd<'_>, place: usize) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
-        match epoll::add(&self.epoll, fd, EventData::new_u64(place as u64), flags) {
-            Ok(()) => Ok(place),
-            Err(error) => {
-                self.forget(place);
-                Err(error.into())
-            }
-        }
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(place as u64), flags)?)
     }
 
     /// Arms the socket at `place` again.

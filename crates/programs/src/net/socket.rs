@@ -47,9 +47,11 @@ impl Socket {
     /// # Errors
     /// As epoll_ctl(2).
     pub fn watch(&self, tell: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
-        let place = self.readiness.add(self.fd.as_fd(), Arc::new(tell))?;
+        let place = self.readiness.keep(Arc::new(tell));
+        // The slot is known before the first event, because another core may handle that event, and
+        // wait again, at once.
         self.place.store(place, Ordering::Release);
-        Ok(())
+        self.readiness.add(self.fd.as_fd(), place).inspect_err(|_| self.forget())
     }
 
     /// Requests one more notification.
@@ -67,7 +69,7 @@ impl Socket {
     /// Stops watching; dropping the socket then closes the descriptor. Without this call, the
     /// callback would keep the socket alive.
     pub fn forget(&self) {
-        self.readiness.forget(self.place.load(Ordering::Acquire));
+        self.readiness.forget(self.place.swap(NOWHERE, Ordering::AcqRel));
     }
 
     /// The next connection, watched by the same core.
