@@ -8,9 +8,9 @@ use vermeil::Classes;
 /// Classes of durations: a value is exact to a quarter.
 type DurationClasses = Classes<2>;
 
-/// Number of duration classes: up to two to the power of 36 ns, 69 s. Longer durations count as the
-/// longest.
-const DURATIONS: usize = DurationClasses::count(36);
+/// Number of duration classes: up to two to the power of 44 ns, 4.9 hours, in 1.4 KB. Longer
+/// durations count as the longest. Programs and downloads may take hours.
+const DURATIONS: usize = DurationClasses::count(44);
 
 /// Durations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +87,20 @@ mod tests {
             counts.count(ns);
         }
         let classes: Vec<_> = counts.classes().collect();
-        assert_eq!(classes, [(1023, 1), ((1 << 20) - 1, 1), ((1 << 36) - 1, 1)]);
+        assert_eq!(classes, [(1023, 1), ((1 << 20) - 1, 1), ((1 << 44) - 1, 1)]);
         assert_eq!(
             [counts.ns_at(0.3), counts.ns_at(0.5), counts.ns_at(1.0)],
-            [1023, (1 << 20) - 1, (1 << 36) - 1]
+            [1023, (1 << 20) - 1, (1 << 44) - 1]
         );
+    }
+
+    /// Regression: a run of ten minutes counted as 69 s.
+    #[test]
+    fn long_run_is_exact_to_a_quarter() {
+        let mut counts = DurationCounts::default();
+        let ten_minutes = nanoseconds(Duration::from_secs(600));
+        counts.count(ten_minutes);
+        let counted = counts.ns_at(1.0);
+        assert!((ten_minutes..ten_minutes * 5 / 4).contains(&counted), "{counted} ns");
     }
 }

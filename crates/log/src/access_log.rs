@@ -4,7 +4,7 @@
 //! FIFOs and `/dev/full`.
 
 use crate::{
-    batch::{CoreLog, LogMessage},
+    batch::{BATCH_BYTES, CoreLog, LogMessage},
     datagram::LogProtocol,
     host_files::HostFiles,
     named::{LogAccess, LogFolder, OwnAccess},
@@ -17,6 +17,7 @@ use crate::{
 };
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -33,11 +34,12 @@ mod tests;
 /// Batches that may wait for the log thread, for each core. With
 /// [`BATCH_BYTES`](crate::BATCH_BYTES) this bounds the waiting memory at 512 KiB for each core. At
 /// 200,000 requests a second and 200 bytes a record, a core fills eight batches in 13 ms, and on a
-/// healthy disk the log thread returns to its queue sooner.
+/// healthy disk the log thread returns to its queue sooner. As many bytes of text may wait for a
+/// common log that cannot be written.
 pub const BATCHES_WAITING_PER_CORE: usize = 8;
 
 /// Time after the log thread's own limit at which it counts as hung in a write that the kernel does
-/// not finish (a dead network disk). The thread looks at its own limit ten times per second
+/// not finish (a dead network disk). The thread looks at its own limit a hundred times per second
 /// (`writer.rs`), so a thread that is only late ends before.
 const HUNG_AFTER: Duration = Duration::from_secs(1);
 
@@ -229,7 +231,8 @@ impl Log {
         if let (Some(path), Some(_)) = (options.file(), options.rotation) {
             may_rotate(path).map_err(|source| LogError::Rotate { path: path.to_owned(), source })?;
         }
-        let hosts = HostFiles::new(folder, options.host_files_open_max, patience.retry);
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let hosts = HostFiles::new(folder, options.host_files_open_max_within(limit), patience.retry);
         Self::start_sink(sink, hosts, cores, notices, shared)
     }
 
@@ -240,8 +243,10 @@ impl Log {
         notices: Arc<Notices>,
         shared: Arc<LogShared>,
     ) -> Result<Self, LogError> {
-        let (messages, inbox) = mpsc::sync_channel(cores.max(1) * BATCHES_WAITING_PER_CORE);
-        let writer = LogWriter::new(sink, hosts, inbox, shared.clone(), notices.clone());
+        let batches = cores.max(1) * BATCHES_WAITING_PER_CORE;
+        let (messages, inbox) = mpsc::sync_channel(batches);
+        let text_bytes_max = batches * BATCH_BYTES;
+        let writer = LogWriter::new(sink, hosts, inbox, shared.clone(), notices.clone(), text_bytes_max);
         let handle = thread::Builder::new()
             .name("vermeil-log".to_owned())
             .spawn(move || writer.run())
@@ -301,7 +306,6 @@ impl Log {
 /// requests anyway.
 fn wake(thread: &LogThread) {
     let _ = thread.messages.try_send(LogMessage::Wake);
-    thread.handle.thread().unpark();
 }
 
 /// Polls `done` every millisecond for at most `wait`.

@@ -1,9 +1,9 @@
 //! One core's end of the access log: records go into a batch, and batches go to the log thread.
 //!
-//! Handing over a batch never waits: if the channel is full, the batch is lost, but the core goes
-//! on. Formatting and writing are in `writer.rs`. The core passes the time in. Tested below
-//! (buffers come home, drops are counted) and in `access_log/tests.rs` (dropping a `CoreLog`
-//! loses nothing).
+//! Handing over a batch never waits: if the channel is full, the records stay in the batch, and the
+//! batch is lost only when it is full too. Formatting and writing are in `writer.rs`. The core
+//! passes the time in. Tested below (buffers come home, drops are counted) and in
+//! `access_log/tests.rs` (dropping a `CoreLog` loses nothing).
 
 use super::record::{LogRecord, RECORD_BYTES_MAX, encode};
 use super::shared::{LogCounts, LogShared};
@@ -108,7 +108,8 @@ impl CoreLog {
         }
         let Some(link) = &mut self.link else { return };
         link.flushed_ms = now_ms;
-        if !link.hand_over() {
+        // A full channel has no room for a few old records, but the buffer has room for more.
+        if link.hand_over() == Err(HandOverError::LogEnded) {
             self.link = None;
         }
     }
@@ -124,14 +125,37 @@ impl CoreLog {
     pub fn counts(&self) -> LogCounts {
         self.link.as_ref().map_or_else(LogCounts::default, |link| link.shared.counts())
     }
+
+    /// Hands over the records of several ends, which may wait as long as dropping a single end.
+    pub fn end_all(ends: Vec<Self>) {
+        let mut until = None;
+        for mut end in ends {
+            let Some(mut link) = end.link.take() else { continue };
+            let until = *until.get_or_insert_with(|| link.patient_until());
+            link.hand_over_last(until);
+        }
+    }
+}
+
+/// Why a batch was not handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandOverError {
+    /// The channel has no room. The records are still in the batch.
+    ChannelFull,
+    LogEnded,
 }
 
 impl BatchLink {
-    /// Sends a full batch, or allocates the first buffer. Returns false once the log has ended.
+    /// Sends a full batch, or allocates the first buffer. If the channel is full too, drops the
+    /// records and keeps the buffer. Returns false once the log has ended.
     #[cold]
     fn make_room(&mut self) -> bool {
-        if self.records > 0 && !self.hand_over() {
-            return false;
+        if self.records > 0 {
+            match self.hand_over() {
+                Ok(()) => {}
+                Err(HandOverError::ChannelFull) => self.drop_records(),
+                Err(HandOverError::LogEnded) => return false,
+            }
         }
         if self.bytes.capacity() == 0 {
             self.bytes = self.spares.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH_BYTES));
@@ -139,55 +163,50 @@ impl BatchLink {
         true
     }
 
-    /// Sends the batch, or drops its records and keeps the buffer. Returns false once the log has
-    /// ended.
-    fn hand_over(&mut self) -> bool {
-        let message = self.take_batch();
-        match self.messages.try_send(message) {
-            Ok(()) => true,
-            Err(TrySendError::Full(message)) => {
-                self.drop_batch(message);
-                true
-            }
-            Err(TrySendError::Disconnected(_)) => false,
-        }
-    }
-
-    fn take_batch(&mut self) -> LogMessage {
+    /// Sends the batch, unless the channel is full.
+    fn hand_over(&mut self) -> Result<(), HandOverError> {
         let bytes = std::mem::take(&mut self.bytes);
         let records = std::mem::take(&mut self.records);
-        LogMessage::Batch(Batch { bytes, records, home: self.home.clone() })
-    }
-
-    fn drop_batch(&mut self, message: LogMessage) {
-        if let LogMessage::Batch(batch) = message {
-            self.shared.dropped.fetch_add(batch.records, Ordering::Relaxed);
-            self.bytes = batch.bytes;
-            self.bytes.clear();
+        let batch = Batch { bytes, records, home: self.home.clone() };
+        match self.messages.try_send(LogMessage::Batch(batch)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(unsent)) => {
+                if let LogMessage::Batch(Batch { bytes, records, .. }) = unsent {
+                    (self.bytes, self.records) = (bytes, records);
+                }
+                Err(HandOverError::ChannelFull)
+            }
+            Err(TrySendError::Disconnected(_)) => Err(HandOverError::LogEnded),
         }
     }
 
-    /// Sends the last batch and waits for room, because the core serves no more requests.
-    fn hand_over_last(&mut self) {
-        let end = Instant::now() + self.shared.patience.close;
-        let mut message = self.take_batch();
-        while let Err(TrySendError::Full(unsent)) = self.messages.try_send(message) {
+    fn drop_records(&mut self) {
+        self.shared.dropped.fetch_add(std::mem::take(&mut self.records), Ordering::Relaxed);
+        self.bytes.clear();
+    }
+
+    /// When a last batch that begins to wait now gives up.
+    fn patient_until(&self) -> Instant {
+        Instant::now() + self.shared.patience.close
+    }
+
+    /// Sends the last batch and waits for room until `end`.
+    fn hand_over_last(&mut self, end: Instant) {
+        while self.records > 0 && self.hand_over() == Err(HandOverError::ChannelFull) {
             if Instant::now() >= end {
-                self.drop_batch(unsent);
-                return;
+                self.drop_records();
+            } else {
+                thread::sleep(Duration::from_millis(1));
             }
-            message = unsent;
-            thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
 impl Drop for CoreLog {
     fn drop(&mut self) {
-        if let Some(link) = &mut self.link
-            && link.records > 0
-        {
-            link.hand_over_last();
+        if let Some(link) = &mut self.link {
+            // The core serves no more requests, so the thread may wait.
+            link.hand_over_last(link.patient_until());
         }
     }
 }
@@ -228,17 +247,45 @@ mod tests {
         assert_eq!(next_batch(&inbox).bytes.as_ptr(), buffer);
     }
 
+    /// Regression: each flush of a few records to a full channel lost them.
     #[test]
-    fn a_full_channel_costs_the_batch_and_keeps_the_buffer() {
+    fn flush_to_full_channel_keeps_records() {
         let (mut core, inbox) = core(1);
         hand_over_one(&mut core);
         hand_over_one(&mut core);
-        assert_eq!(core.counts(), LogCounts { written: 0, dropped: 1 });
-        assert_eq!(core.due_ms(), None);
+        hand_over_one(&mut core);
+        assert_eq!(core.counts(), LogCounts::default());
+        assert!(core.due_ms().is_some());
+        assert_eq!(next_batch(&inbox).records, 1);
+        core.flush_if_due(u64::MAX);
+        assert_eq!((next_batch(&inbox).records, core.due_ms()), (2, None));
+    }
+
+    #[test]
+    fn full_batch_for_full_channel_is_dropped_and_keeps_its_buffer() {
+        let (mut core, inbox) = core(1);
+        hand_over_one(&mut core);
+        let mut records = 0;
+        while core.counts().dropped == 0 {
+            core.record(&RECORD, None);
+            records += 1;
+        }
+        assert_eq!(core.counts(), LogCounts { written: 0, dropped: records - 1 });
         assert!(core.link.as_ref().unwrap().bytes.capacity() >= BATCH_BYTES);
         assert_eq!(next_batch(&inbox).records, 1);
-        hand_over_one(&mut core);
-        assert_eq!((next_batch(&inbox).records, core.counts().dropped), (1, 1));
+        core.flush_if_due(u64::MAX);
+        assert_eq!((next_batch(&inbox).records, core.counts().dropped), (1, records - 1));
+    }
+
+    #[test]
+    fn ends_that_end_together_count_lost_records() {
+        let (messages, inbox) = mpsc::sync_channel(1);
+        let patience = LogTimeouts { close: Duration::from_millis(10), ..LogTimeouts::USUAL };
+        let shared = LogShared::new(patience, &LogOptions::default());
+        let mut ends: Vec<_> = (0..3).map(|_| CoreLog::new(messages.clone(), shared.clone())).collect();
+        ends.iter_mut().for_each(|end| end.record(&RECORD, None));
+        CoreLog::end_all(ends);
+        assert_eq!((next_batch(&inbox).records, shared.counts().dropped), (1, 2));
     }
 
     #[test]

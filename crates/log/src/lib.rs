@@ -33,6 +33,7 @@ mod shared;
 mod sink;
 mod target;
 mod template;
+mod waiting_text;
 mod writer;
 
 pub use access_log::{BATCHES_WAITING_PER_CORE, Log, LogError, LogMaker, look_at_file};

@@ -7,7 +7,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, Metadata};
-use std::io::{self, Seek as _, Write};
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use vermeil_io::output::Output;
 const FILE_MODE: u32 = 0o640;
 
 /// A pipe that polls as writable takes this many bytes without blocking (`PIPE_BUF` in pipe(7)).
-const PIPE_BYTES: usize = 4096;
+pub(super) const PIPE_BYTES: usize = 4096;
 
 /// Opens a log file for appending, and creates it if missing. Never waits for the reader of a FIFO;
 /// a missing reader is the error `ENXIO`.
@@ -81,7 +81,12 @@ impl LogFile {
         let taken = file.stream_position().and_then(|end| {
             let is_last = file.metadata()?.len() == end;
             match end.checked_sub(count as u64).filter(|_| is_last) {
-                Some(start) => file.set_len(start).map(|()| true),
+                Some(start) => {
+                    file.set_len(start)?;
+                    // The shell may have opened the file without `O_APPEND`. The next write would
+                    // leave a gap of NUL bytes.
+                    file.seek(SeekFrom::Start(start)).map(|_| true)
+                }
                 None => Ok(false),
             }
         });

@@ -27,6 +27,10 @@ pub const FAILURES_MAX: u64 = 20;
 /// Longest line in bytes; the rest is cut. A pipe takes 4096 bytes in one piece (`PIPE_BUF`);
 /// people read less.
 const LINE_BYTES_MAX: usize = 1000;
+
+/// Longest line in bytes of [`Notices::say_unpaced`], whose caller bounds the lines. A longer line
+/// might not go into a pipe in one piece.
+const UNPACED_BYTES_MAX: usize = 4080;
 const KINDS: usize = NoticeKind::ALL.len();
 /// `since_ms` of a kind without a line so far.
 const NEVER: u64 = 0;
@@ -140,6 +144,8 @@ struct NoticeCounts {
 enum NoticeOutput {
     Stderr,
     Kept(Mutex<Vec<String>>),
+    /// As standard error that no process reads.
+    Full,
 }
 
 impl Notices {
@@ -153,6 +159,11 @@ impl Notices {
         Self::new(NoticeOutput::Kept(Mutex::default()))
     }
 
+    /// Notices whose output takes no line, for tests.
+    pub fn full() -> Self {
+        Self::new(NoticeOutput::Full)
+    }
+
     fn new(output: NoticeOutput) -> Self {
         Self { origin: Instant::now(), kinds: Default::default(), output }
     }
@@ -164,10 +175,11 @@ impl Notices {
         self.say_at(self.now_ms(), kind, line);
     }
 
-    /// Counts and prints a notice whose pace the caller controls.
-    pub fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) {
+    /// Counts and prints a notice whose pace and length the caller controls. Returns false if
+    /// standard error would block, or is gone.
+    pub fn say_unpaced(&self, kind: NoticeKind, line: fmt::Arguments<'_>) -> bool {
         self.kind(kind).count.fetch_add(1, Ordering::Relaxed);
-        self.put(&text(line, 0));
+        self.put(&text(line, UNPACED_BYTES_MAX, 0))
     }
 
     /// Number of notices of `kind`, printed or not.
@@ -185,10 +197,10 @@ impl Notices {
         }
     }
 
-    /// The lines kept so far; empty for notices on standard error.
+    /// The lines kept so far; empty for notices that are not kept.
     pub fn lines(&self) -> Vec<String> {
         match &self.output {
-            NoticeOutput::Stderr => Vec::new(),
+            NoticeOutput::Stderr | NoticeOutput::Full => Vec::new(),
             NoticeOutput::Kept(lines) => lines.lock().expect("no holder panics").clone(),
         }
     }
@@ -221,7 +233,7 @@ impl Notices {
             return;
         }
         let unsaid = state.unsaid.swap(0, Ordering::Relaxed);
-        if !self.put(&text(line, unsaid)) {
+        if !self.put(&text(line, LINE_BYTES_MAX, unsaid)) {
             state.unsaid.fetch_add(unsaid + 1, Ordering::Relaxed);
         }
     }
@@ -233,6 +245,7 @@ impl Notices {
                 lines.lock().expect("no holder panics").push(line.to_owned());
                 true
             }
+            NoticeOutput::Full => false,
             NoticeOutput::Stderr => {
                 let stderr = std::io::stderr();
                 let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
@@ -244,12 +257,12 @@ impl Notices {
     }
 }
 
-/// Formats the line: prefix, escaped text cut at [`LINE_BYTES_MAX`], number of suppressed lines
-/// since the last line.
-fn text(line: fmt::Arguments<'_>, unsaid: u64) -> String {
+/// Formats the line: prefix, escaped text cut at `bytes_max`, number of suppressed lines since the
+/// last line.
+fn text(line: fmt::Arguments<'_>, bytes_max: usize, unsaid: u64) -> String {
     let mut said = format!("{}: ", process_name());
     for character in line.to_string().chars() {
-        if said.len() >= LINE_BYTES_MAX {
+        if said.len() >= bytes_max {
             said.push_str("...");
             break;
         }
@@ -314,6 +327,16 @@ mod tests {
         let notices = Notices::kept();
         notices.say_at(1, FileChanged, format_args!("{}", "\n".repeat(10_000)));
         assert!(notices.lines()[0].len() <= LINE_BYTES_MAX + 10);
+        // A pipe takes the whole line in one piece.
+        assert!(notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("{}", "\u{1}".repeat(10_000))));
+        assert!((UNPACED_BYTES_MAX..4096).contains(&notices.lines()[1].len()));
+    }
+
+    #[test]
+    fn refused_line_is_reported() {
+        let notices = Notices::full();
+        assert!(!notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("words")));
+        assert_eq!((notices.count(NoticeKind::ProgramSaid), notices.lines()), (1, Vec::new()));
     }
 
     #[test]

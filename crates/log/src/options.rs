@@ -31,7 +31,8 @@ pub struct LogOptions {
     pub rotation: Option<Rotation>,
     /// Whether a host has a log of its own.
     pub hosts_have_files: bool,
-    /// Log files of hosts that are open at once.
+    /// Log files of hosts that are open at once, if the limit of descriptors allows
+    /// ([`host_files_open_max_within`](Self::host_files_open_max_within)).
     pub host_files_open_max: usize,
 }
 
@@ -47,6 +48,12 @@ impl LogOptions {
             LogTarget::File(path) => Some(path),
             LogTarget::Off | LogTarget::Stdout | LogTarget::Syslog(_) | LogTarget::Journald(_) => None,
         }
+    }
+
+    /// Log files of hosts that are open at once in a process with a limit of `descriptors`: a
+    /// quarter of the limit at most, because connections and files need the rest.
+    pub fn host_files_open_max_within(&self, descriptors: u64) -> usize {
+        self.host_files_open_max.min(usize::try_from(descriptors / 4).unwrap_or(usize::MAX))
     }
 }
 

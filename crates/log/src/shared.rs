@@ -27,12 +27,15 @@ pub(crate) struct LogShared {
     pub(crate) dropped: AtomicU64,
     /// Set by [`Log::reopen`](crate::Log::reopen), cleared by the log thread.
     pub(crate) reopen: AtomicBool,
-    /// Set by [`Log::close`](crate::Log::close), never cleared.
+    /// Set by [`Log::close`](crate::Log::close), or by the log thread once nothing else is left of
+    /// the log. Never cleared.
     pub(crate) closing: AtomicBool,
     pub(crate) patience: LogTimeouts,
     pub(crate) format: LogFormats,
     /// Whether there is a log for requests of hosts without a log of their own.
     pub(crate) has_common: bool,
+    /// Whether a host has a log of its own.
+    pub(crate) hosts_have_files: bool,
 }
 
 impl LogShared {
@@ -45,6 +48,7 @@ impl LogShared {
             patience,
             format: options.format.clone(),
             has_common: options.target != LogTarget::Off,
+            hosts_have_files: options.hosts_have_files,
         })
     }
 

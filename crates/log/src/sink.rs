@@ -162,4 +162,17 @@ mod tests {
         assert!(!sink.take_back(5), "another process has written behind");
         assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\nother\n");
     }
+
+    /// Regression: NUL bytes took the place of the half record, if the shell had redirected
+    /// standard output with `>`.
+    #[test]
+    fn record_after_half_record_leaves_no_gap() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut sink = LogSink::inherited(File::create(&path).expect("created").into()).expect("a sink");
+        assert!(matches!(sink.write(b"whole\nhal", Duration::ZERO), SinkProgress::Wrote(9)));
+        assert!(sink.take_back(3));
+        assert!(matches!(sink.write(b"half\n", Duration::ZERO), SinkProgress::Wrote(5)));
+        assert_eq!(std::fs::read(&path).expect("read"), b"whole\nhalf\n");
+    }
 }

@@ -1,30 +1,31 @@
 //! The log thread: receives batches, formats and writes them, and returns the empty buffers.
 //!
-//! A line is written whole before the next line starts. While the log cannot be written, the thread
-//! keeps its formatted text and takes no more batches. Then the channel fills, and the cores drop
-//! records and count them. Memory is bounded by the channel and one formatted batch, which is at
-//! most four times as long as the batch (every byte escaped). Retries, drops at the end and notices
-//! about trouble are here too; descriptors are in `sink.rs`, the line format is in `combined.rs`.
-//! Tested in `access_log/tests.rs`.
+//! A line is written whole before the next line starts. While the common log takes nothing, its
+//! lines wait up to a bound (`waiting_text.rs`), and further records are dropped and counted. The
+//! thread goes on taking batches meanwhile, because the logs of hosts must not wait for the common
+//! log. Memory is bounded by the channel and the lines that wait. Retries, drops at the end and
+//! notices about trouble are here too; descriptors are in `sink.rs`, the line format is in
+//! `combined.rs`. Tested in `access_log/tests.rs`.
 
-use super::batch::{BATCH_BYTES, Batch, LogMessage};
+use super::batch::{Batch, LogMessage};
 use super::format::Formatter;
 use super::host_files::{HostFiles, LineCounts};
 use super::notices::{NoticeKind, Notices};
 use super::record::{KeptEntry, decode};
 use super::shared::LogShared;
 use super::sink::{LogSink, SinkProgress};
+use super::waiting_text::WaitingText;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Interval of checks for requests of the owner while the thread waits for a reader. The interval
-/// bounds the delay of a stop or a reopening, at ten wake-ups per second while no reader comes.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
+/// How long the thread waits for a reader of the log before it looks for the next batch, at a
+/// hundred wake-ups per second while lines wait and no reader comes. A busy core fills its part of
+/// the channel in 13 ms (`BATCHES_WAITING_PER_CORE`).
+const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// Interval of notices about dropped records. Each notice has the count since the last one, so a
 /// longer interval loses no information.
 const DROPPED_SAID_EVERY: Duration = Duration::from_secs(60);
@@ -66,10 +67,12 @@ pub(super) struct LogWriter {
     shared: Arc<LogShared>,
     notices: Arc<Notices>,
     lines: Formatter,
-    text: Vec<u8>,
+    /// The lines of the common log that are not written yet.
+    text: WaitingText,
     hosts: HostLogs,
-    /// Whether the last write failed. Trouble is reported once, and the end once.
-    in_trouble: bool,
+    /// The time of the next attempt, while the log cannot be written. Trouble is reported once, and
+    /// the end once.
+    trouble: Option<Instant>,
     dropped_said: DroppedSaid,
     /// End of waiting; set when the thread first sees the owner closing.
     patient_until: Option<Instant>,
@@ -78,12 +81,14 @@ pub(super) struct LogWriter {
 }
 
 impl LogWriter {
+    /// `text_bytes_max` is the most text that waits for the common log.
     pub(super) fn new(
         sink: LogSink,
         host_files: HostFiles,
         inbox: Receiver<LogMessage>,
         shared: Arc<LogShared>,
         notices: Arc<Notices>,
+        text_bytes_max: usize,
     ) -> Self {
         let lines = Formatter::new(shared.format.of_hosts.clone());
         let hosts = HostLogs { files: host_files, lines, dropped: 0, said: DroppedSaid::default() };
@@ -93,26 +98,32 @@ impl LogWriter {
             lines: Formatter::new(shared.format.common.clone()),
             shared,
             notices,
-            text: Vec::with_capacity(2 * BATCH_BYTES),
+            text: WaitingText::new(text_bytes_max),
             hosts,
-            in_trouble: false,
+            trouble: None,
             dropped_said: DroppedSaid::default(),
             patient_until: None,
             gave_up: false,
         }
     }
 
-    /// Runs until every sender is gone, the owner closes, or standard output has no reader any
-    /// more.
+    /// Runs until every sender is gone, the owner closes, or standard output has no reader any more
+    /// and no host has a log.
     pub(super) fn run(mut self) {
         while let Some(message) = self.next() {
             self.tend();
-            self.sink.rotate_if_due(&self.notices);
-            if let LogMessage::Batch(batch) = message
-                && self.write_batch(batch).is_break()
-            {
-                let end = format_args!("standard output is closed: the access log ends here");
-                self.notices.say(NoticeKind::LogTrouble, end);
+            if self.text.is_empty() {
+                self.sink.rotate_if_due(&self.notices);
+            }
+            let wait = match message {
+                LogMessage::Batch(batch) => {
+                    self.take(batch);
+                    // More batches may be in the channel.
+                    Duration::ZERO
+                }
+                LogMessage::Wake => LOOK_AROUND,
+            };
+            if self.write_text(wait).is_break() {
                 break;
             }
             self.say_dropped(DROPPED_SAID_EVERY);
@@ -120,13 +131,26 @@ impl LogWriter {
         self.say_dropped(Duration::ZERO);
     }
 
-    /// The next message; `None` at the end. A closing log ends when its queue is empty, even if
-    /// senders remain.
+    /// The next message, or [`LogMessage::Wake`] for another attempt to write the lines that wait.
+    /// `None` at the end. A closing log ends when its queue is empty, even if senders remain.
     fn next(&self) -> Option<LogMessage> {
-        match self.is_closing() {
-            true => self.inbox.try_recv().ok(),
+        if self.is_closing() {
+            let rest = (!self.text.is_empty()).then_some(LogMessage::Wake);
+            return self.inbox.try_recv().ok().or(rest);
+        }
+        if self.text.is_empty() {
             // The owner also sends a message with each request, unless messages are already queued.
-            false => self.inbox.recv().ok(),
+            return self.inbox.recv().ok();
+        }
+        let pause = self.trouble.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+        match self.inbox.recv_timeout(pause) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => Some(LogMessage::Wake),
+            Err(RecvTimeoutError::Disconnected) => {
+                // No owner is left that could close the log.
+                self.shared.closing.store(true, Ordering::Release);
+                Some(LogMessage::Wake)
+            }
         }
     }
 
@@ -135,19 +159,30 @@ impl LogWriter {
         self.shared.closing.load(Ordering::Acquire)
     }
 
-    /// Formats and writes `batch`. Breaks when the reader is gone for good.
-    fn write_batch(&mut self, batch: Batch) -> ControlFlow<()> {
-        let Batch { mut bytes, records, home } = batch;
-        let mut text = std::mem::take(&mut self.text);
+    /// Whether the next attempt to write a log in trouble is not due yet. A closing log gets its
+    /// last attempt at once.
+    fn is_pausing(&self) -> bool {
+        !self.is_closing() && self.trouble.is_some_and(|at| Instant::now() < at)
+    }
+
+    /// Formats `batch`, and writes the lines of hosts.
+    fn take(&mut self, batch: Batch) {
+        let Batch { mut bytes, home, .. } = batch;
         let mut rest = bytes.as_slice();
-        let mut of_hosts = 0;
+        let has_common = !matches!(self.sink, LogSink::Nowhere);
+        let (mut has_hosts, mut without_room) = (false, 0);
         while let Some(KeptEntry { record, file, rest: behind }) = decode(rest) {
             match file {
-                None => self.lines.write(&mut text, &record),
                 Some(file) => {
                     self.hosts.lines.write(self.hosts.files.line(file, &self.notices), &record);
-                    of_hosts += 1;
+                    has_hosts = true;
                 }
+                None if has_common => {
+                    let lines = &mut self.lines;
+                    let has_room = self.text.add(|text| lines.write(text, &record));
+                    without_room += u64::from(!has_room);
+                }
+                None => {}
             }
             rest = behind;
         }
@@ -155,18 +190,12 @@ impl LogWriter {
         // Freed if the core is gone or has enough spare buffers.
         let _ = home.try_send(bytes);
 
-        if of_hosts > 0 {
+        self.count(0, without_room);
+        if has_hosts {
             let LineCounts { written, dropped } = self.hosts.files.write(&self.notices);
             self.hosts.dropped += dropped;
             self.count(written, dropped);
         }
-        let (written_bytes, flow) = self.write_text(&text);
-        let unwritten = &text[written_bytes..];
-        let dropped = unwritten.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        self.count(records - of_hosts - dropped, dropped);
-        text.clear();
-        self.text = text;
-        flow
     }
 
     fn count(&self, written: u64, dropped: u64) {
@@ -174,53 +203,65 @@ impl LogWriter {
         self.shared.written.fetch_add(written, Ordering::Relaxed);
     }
 
-    /// Writes `text`, waiting and retrying while the owner is not closing. Returns the number of
-    /// bytes written. Breaks when the reader is gone for good.
-    fn write_text(&mut self, text: &[u8]) -> (usize, ControlFlow<()>) {
-        let mut at = 0;
-        while at < text.len() && !self.gave_up {
-            match self.sink.write(&text[at..], LOOK_AROUND) {
+    /// Writes the lines that wait, as many as the log takes. Waits at most `wait` for a reader.
+    /// Breaks when the reader is gone for good and no host has a log.
+    fn write_text(&mut self, mut wait: Duration) -> ControlFlow<()> {
+        if self.is_pausing() {
+            return ControlFlow::Continue(());
+        }
+        while !self.text.is_empty() && !self.gave_up {
+            match self.sink.write(self.text.unwritten(), wait) {
                 SinkProgress::Wrote(bytes) => {
-                    let written = &text[at..at + bytes];
-                    at += bytes;
+                    let lines = self.text.advance(bytes);
+                    self.count(lines, 0);
                     // On a full disk, the last page often takes the start of a line.
-                    if written.contains(&b'\n') {
+                    if lines > 0 {
                         self.end_trouble();
                     }
+                    // A slow reader must not keep the thread from the next batch.
+                    wait = Duration::ZERO;
                     continue;
                 }
                 SinkProgress::Stuck => {}
-                SinkProgress::Gone => return (at, ControlFlow::Break(())),
+                SinkProgress::Gone => return self.lose_reader(),
                 SinkProgress::Failed(error) => {
                     // On a full disk: the first half of a record must not stay behind if the file
                     // is rotated.
-                    let start = line_start(text, at);
-                    if self.sink.take_back(at - start) {
-                        at = start;
+                    if self.sink.take_back(self.text.begun()) {
+                        self.text.restart_line();
                     }
                     self.begin_trouble(&error);
                 }
             }
-            if self.must_give_up() {
-                self.gave_up = true;
-                break;
-            }
-            self.say_dropped(DROPPED_SAID_EVERY);
-            if self.in_trouble {
-                // `Log::reopen` and `Log::close` unpark.
-                thread::park_timeout(self.shared.patience.retry);
-            }
-            if self.tend().is_new_file() {
-                at = line_start(text, at);
-            }
+            self.gave_up = self.must_give_up();
+            break;
         }
-        (at, ControlFlow::Continue(()))
+        if self.gave_up {
+            let dropped = self.text.drop_all();
+            self.count(0, dropped);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The common log ends with the reader of standard output. The logs of hosts go on.
+    fn lose_reader(&mut self) -> ControlFlow<()> {
+        let dropped = self.text.drop_all();
+        self.count(0, dropped);
+        let goes_on = self.shared.hosts_have_files;
+        let rest = if goes_on { "; the logs of hosts go on" } else { "" };
+        let end = format_args!("standard output is closed: the access log ends here{rest}");
+        self.notices.say(NoticeKind::LogTrouble, end);
+        if !goes_on {
+            return ControlFlow::Break(());
+        }
+        (self.sink, self.trouble) = (LogSink::Nowhere, None);
+        ControlFlow::Continue(())
     }
 
     /// Opens the file again if the owner asked for it, if the file was moved, or if no file is
     /// open.
-    fn tend(&mut self) -> Tended {
-        let mut anew = !self.sink.is_open();
+    fn tend(&mut self) {
+        let mut anew = !self.sink.is_open() && !self.is_pausing();
         // Pairs with the store in `Log::reopen`.
         if self.shared.reopen.swap(false, Ordering::Acquire) {
             anew = true;
@@ -228,20 +269,22 @@ impl LogWriter {
         }
         anew |= self.sink.has_moved();
         if !anew {
-            return Tended::SameFile;
+            return;
         }
         match self.sink.reopen() {
-            Ok(()) => Tended::NewFile,
+            Ok(()) => {
+                // A line begun in one file starts over in the next file.
+                self.text.restart_line();
+                if let Some(at) = &mut self.trouble {
+                    *at = Instant::now();
+                }
+            }
             Err(error) if self.sink.is_open() => {
                 let line =
                     format_args!("cannot open {} anew: {error}; its lines go on in the old file", self.sink);
                 self.notices.say(NoticeKind::LogTrouble, line);
-                Tended::SameFile
             }
-            Err(error) => {
-                self.begin_trouble(&error);
-                Tended::SameFile
-            }
+            Err(error) => self.begin_trouble(&error),
         }
     }
 
@@ -252,12 +295,12 @@ impl LogWriter {
         }
         let now = Instant::now();
         let until = *self.patient_until.get_or_insert(now + self.shared.patience.close);
-        self.in_trouble || now >= until
+        self.trouble.is_some() || now >= until
     }
 
     fn begin_trouble(&mut self, error: &io::Error) {
-        if !self.in_trouble {
-            self.in_trouble = true;
+        let next_attempt = Instant::now() + self.shared.patience.retry;
+        if self.trouble.replace(next_attempt).is_none() {
             let line = format_args!(
                 "cannot write {}: {error}; its records wait until it can be written, and are dropped when there are too many",
                 self.sink
@@ -267,8 +310,7 @@ impl LogWriter {
     }
 
     fn end_trouble(&mut self) {
-        if self.in_trouble {
-            self.in_trouble = false;
+        if self.trouble.take().is_some() {
             self.notices.say(NoticeKind::LogTrouble, format_args!("{} is written again", self.sink));
         }
     }
@@ -279,7 +321,8 @@ impl LogWriter {
         let HostLogs { files, dropped: of_hosts, said, .. } = &mut self.hosts;
         let dropped = self.shared.dropped.load(Ordering::Relaxed) - *of_hosts;
         if self.dropped_said.is_due(dropped, every) {
-            let why = if self.in_trouble { "it cannot be written" } else { "it is not taken fast enough" };
+            let why =
+                if self.trouble.is_some() { "it cannot be written" } else { "it is not taken fast enough" };
             let line = format_args!("{}: {dropped} records dropped so far, {why}", self.sink);
             self.notices.say_unpaced(NoticeKind::LogDropped, line);
         }
@@ -293,23 +336,4 @@ impl LogWriter {
             self.notices.say_unpaced(NoticeKind::LogDropped, line);
         }
     }
-}
-
-/// Result of [`LogWriter::tend`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tended {
-    SameFile,
-    NewFile,
-}
-
-impl Tended {
-    fn is_new_file(self) -> bool {
-        self == Self::NewFile
-    }
-}
-
-/// Start of the line that contains byte `at`. A line begun in one file starts over in the next
-/// file.
-fn line_start(text: &[u8], at: usize) -> usize {
-    text[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)
 }

@@ -7,11 +7,12 @@ use crate::{
     target::LogTargetError,
 };
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Rlimit, setrlimit};
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use tempfile::TempDir;
 use vermeil_address::Client;
@@ -81,6 +82,16 @@ fn record_to(core: &mut CoreLog, target: &str, file: Option<&Path>) {
 /// Hands the batch over now, because the caller controls the time.
 fn flush(core: &mut CoreLog) {
     core.flush_if_due(u64::MAX);
+}
+
+/// Hands all records over, as soon as the channel has room.
+fn hand_over(core: &mut CoreLog) {
+    let end = Instant::now() + DEADLINE;
+    while core.due_ms().is_some() {
+        assert!(Instant::now() < end, "the log thread takes no batch");
+        flush(core);
+        thread::yield_now();
+    }
 }
 
 fn targets(text: &str) -> Vec<&str> {
@@ -232,6 +243,62 @@ fn a_reader_that_never_reads_costs_records_not_time() {
     assert_eq!(counts.written + counts.dropped, records);
     assert!(world.said("records dropped so far") >= 1, "{:?}", world.notices.lines());
     assert!(world.notices.lines().last().unwrap().contains(&format!("{} records dropped", counts.dropped)));
+}
+
+/// Regression: the log thread took no batch while the common log was stuck, so the logs of hosts
+/// lost their lines.
+#[test]
+fn stuck_common_log_holds_up_no_host() {
+    let world = LogWorld::new();
+    let (fifo, own) = (world.path("fifo"), world.path("own"));
+    make_fifo(&fifo);
+    let _silent_reader = open_reader(&fifo);
+    let log = world.start(&fifo);
+    let mut core = log.core();
+    let mut records = 0;
+    while log.counts().dropped == 0 {
+        record(&mut core, "x");
+        records += 1;
+    }
+    for number in 0..20 {
+        hand_over(&mut core);
+        record_to(&mut core, &number.to_string(), Some(&own));
+    }
+    hand_over(&mut core);
+    until("the lines of the host are written", || {
+        fs::read_to_string(&own).is_ok_and(|text| text.lines().count() == 20)
+    });
+    assert_eq!(targets(&world.read("own")), (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+    drop(core);
+    let counts = log.close();
+    assert_eq!(counts.written + counts.dropped, records + 20);
+}
+
+/// Regression: each flush of a few records filled a place of the channel, so an outage of two
+/// seconds lost records at any rate.
+#[test]
+fn short_outage_of_daemon_loses_no_line() {
+    const LINES: u64 = 60;
+    let world = LogWorld::new();
+    let socket = world.path("daemon");
+    let options = LogOptions::new(LogTarget::Syslog(socket.clone()));
+    let log = Log::start_with(&options, 1, world.notices.clone(), IMPATIENT, Arc::new(OwnAccess)).unwrap();
+    let mut core = log.core();
+    for number in 0..LINES {
+        record(&mut core, &number.to_string());
+        flush(&mut core);
+    }
+    let daemon = UnixDatagram::bind(&socket).unwrap();
+    daemon.set_read_timeout(Some(DEADLINE)).unwrap();
+    hand_over(&mut core);
+    for number in 0..LINES {
+        let mut message = [0; 1024];
+        let count = daemon.recv(&mut message).unwrap();
+        let line = String::from_utf8_lossy(&message[..count]);
+        assert!(line.contains(&format!("GET /{number} HTTP/1.1")), "{number}: {line}");
+    }
+    drop(core);
+    assert_eq!(log.close(), LogCounts { written: LINES, dropped: 0 });
 }
 
 #[test]
@@ -437,6 +504,33 @@ fn closed_standard_output_ends_log_with_one_notice() {
     assert!(!core.is_on());
     log.close();
     assert_eq!(world.said("standard output is closed: the access log ends here"), 1);
+}
+
+/// Regression: the logs of hosts ended with the reader of standard output.
+#[test]
+fn closed_standard_output_leaves_logs_of_hosts() {
+    let world = LogWorld::new();
+    let (reader, ours) = std::io::pipe().unwrap();
+    let options = LogOptions { hosts_have_files: true, ..LogOptions::default() };
+    let log = Log::start_sink(
+        LogSink::inherited(ours.into()).unwrap(),
+        no_hosts(),
+        1,
+        world.notices.clone(),
+        LogShared::new(IMPATIENT, &options),
+    )
+    .unwrap();
+    drop(reader);
+    let mut core = log.core();
+    record(&mut core, "lost");
+    flush(&mut core);
+    let words = "standard output is closed: the access log ends here; the logs of hosts go on";
+    until("the end of the common log is said", || world.said(words) == 1);
+    record(&mut core, "nowhere");
+    record_to(&mut core, "kept", Some(&world.path("own")));
+    drop(core);
+    assert_eq!(log.close(), LogCounts { written: 1, dropped: 1 });
+    assert_eq!(targets(&world.read("own")), ["kept"]);
 }
 
 #[test]
