@@ -1,4 +1,5 @@
-//! The shares of the limit of descriptors: files, connections, and connections accepted ahead.
+//! The shares of the limit of descriptors: files, logs of hosts, connections, and connections
+//! accepted ahead.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -74,13 +75,14 @@ pub struct DescriptorShares {
 
 impl DescriptorShares {
     /// Divides `limit` descriptors among `cores` cores. The cache and the folders of hosts hold
-    /// `files` of them. A small limit makes every share small, so that connections always have at
-    /// least about a third.
-    fn of(limit: u64, cores: usize, files: u64) -> Self {
+    /// `files` of them, and the logs of hosts hold `logs`. A small limit makes every share small:
+    /// without logs of hosts, connections always have at least about a third.
+    fn of(limit: u64, cores: usize, files: u64, logs: u64) -> Self {
         let of_our_own = DESCRIPTORS_OF_OUR_OWN.min(limit / 4);
         let cores = cores.max(1) as u64;
         let ahead = (limit / 8 / cores).clamp(1, DriverOptions::default().accept_backlog_max as u64);
-        let left = limit.saturating_sub(files.min(limit / 4) + of_our_own + ahead * cores);
+        let of_files = files.min(limit / 4) + logs.min(limit / 4);
+        let left = limit.saturating_sub(of_files + of_our_own + ahead * cores);
         let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Self { each: count(left / cores).max(1), ahead: count(ahead) }
     }
@@ -91,7 +93,10 @@ impl DescriptorShares {
         // Each site has one descriptor, and after a reload the cores release the old site only once
         // the new site has replaced it.
         let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
-        Some((limit, Self::of(limit, options.cpus.len(), options.store.descriptors_max + sites)))
+        let logs_max = options.log.host_files_open_max_within(limit);
+        let logs = options.hosts.log_files().take(logs_max).count() as u64;
+        let files = options.store.descriptors_max + sites;
+        Some((limit, Self::of(limit, options.cpus.len(), files, logs)))
     }
 }
 
@@ -129,9 +134,19 @@ mod tests {
         for (limit, cores, least) in
             [(16, 2, 1), (256, 2, 40), (1024, 11, 40), (1024, 2, 250), (20_000, 2, 7000)]
         {
-            let shares = DescriptorShares::of(limit, cores, limit / 4 + 2);
+            let shares = DescriptorShares::of(limit, cores, limit / 4 + 2, 0);
             assert!(shares.each >= least, "{limit} descriptors, {cores} cores: {shares:?}");
             let all = limit / 4 + (cores * (shares.each + shares.ahead)) as u64;
+            assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");
+        }
+    }
+
+    /// Regression: connections took the descriptors that the logs of hosts needed.
+    #[test]
+    fn logs_of_hosts_have_their_share() {
+        for (limit, cores, logs) in [(16, 2, 4), (1024, 2, 256), (20_000, 2, 4096)] {
+            let shares = DescriptorShares::of(limit, cores, limit / 4, logs);
+            let all = limit / 4 + logs + (cores * (shares.each + shares.ahead)) as u64;
             assert!(all <= limit, "{limit} descriptors, {cores} cores: {shares:?}");
         }
     }

@@ -22,6 +22,7 @@ pub mod key_reader;
 pub mod messages;
 pub mod notify;
 pub mod opening;
+mod order_line;
 pub mod privileges;
 pub mod reload;
 pub mod sandbox;

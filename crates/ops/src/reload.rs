@@ -3,6 +3,7 @@
 //!
 //! Leaves out the reload itself. Tested through the binary (`crates/e2e/tests/e2e/reload.rs`).
 
+use crate::privileges;
 use std::{error::Error, io};
 use vermeil_accept::{
     balance::Balancing,
@@ -12,7 +13,6 @@ use vermeil_accept::{
 use vermeil_address::ListenAddr;
 use vermeil_config::{ConfigError, ServeOptions};
 use vermeil_log::{LogError, operator_log::log_line};
-use vermeil_topology::CpuId;
 
 /// Why a reload was refused. The server continues as before.
 #[derive(Debug, thiserror::Error)]
@@ -77,19 +77,20 @@ pub fn refuse_mode_of_passed(
     Ok(())
 }
 
-/// Opens the addresses that `new` has and `old` lacks. `old` are the addresses as configured and as
-/// bound. Unix sockets get their paths later, from the caller.
+/// Opens the addresses that `new` has and `old` lacks, for the cpus of `new`. `old` are the
+/// addresses as configured and as bound. Unix sockets belong to the user of `new`, and get their
+/// paths later, from the caller.
 ///
 /// # Errors
 /// The server cannot listen on one of them. Then it opens none.
 pub fn listen_on_added(
     old: &[(ListenAddr, ListenAddr)],
     new: &ServeOptions,
-    cpus: &[CpuId],
     balancing: &Balancing,
 ) -> Result<(Vec<Listening>, Unpublished), ListenError> {
     let bound: Vec<_> = old.iter().map(|(_, bound)| *bound).collect();
-    listen_on(&added(old, new), cpus, balancing, &bound, None, |_| None)
+    let owner = privileges::owner(new);
+    listen_on(&added(old, new), &new.cpus, balancing, &bound, owner, |_| None)
 }
 
 /// The addresses that `new` has and `old` lacks. `old` are the addresses as configured and as

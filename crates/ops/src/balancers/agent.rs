@@ -25,6 +25,10 @@ use vermeil_log::operator_log::log_line;
 /// answer is at most 500 ms old.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Pause after accepting failed for want of descriptors or memory, as for other clients
+/// (`crates/server/src/accept.rs`). The client waits in the queue, so the socket stays readable.
+const RETRY: Duration = Duration::from_millis(50);
+
 /// Opens the sockets for agent checks.
 ///
 /// # Errors
@@ -134,14 +138,40 @@ fn run(mut observed: impl Observed, listeners: &[TcpListener], stopping: &OwnedF
         }
         let asked: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (listener, _) in listeners.iter().zip(asked).filter(|(_, asked)| *asked) {
-            if let Ok((mut client, _)) = listener.accept() {
-                // An error is the client's problem.
-                let _ = client.write_all(observed.told().line().as_bytes());
+            match listener.accept() {
+                Ok((mut client, _)) => {
+                    // An error is the client's problem.
+                    let _ = client.write_all(observed.told().line().as_bytes());
+                }
+                Err(error) if has_lost_client(&error) => {}
+                Err(_) => thread::sleep(RETRY),
             }
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
             observed.look();
+        }
+    }
+}
+
+/// Whether there is no client to accept any more. All other errors last.
+fn has_lost_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    /// Regression: without a free descriptor the thread used a whole cpu.
+    #[test]
+    fn thread_pauses_without_free_descriptors() {
+        for (errno, has_lost) in
+            [(Errno::MFILE, false), (Errno::NFILE, false), (Errno::AGAIN, true), (Errno::CONNABORTED, true)]
+        {
+            assert_eq!(has_lost_client(&errno.into()), has_lost, "{errno}");
         }
     }
 }

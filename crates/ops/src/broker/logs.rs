@@ -5,6 +5,7 @@
 //! half of [`ROTATION_GAP`]. Tested below.
 
 use super::path_of;
+use rustix::{fs::stat, io::Errno};
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -15,13 +16,13 @@ use std::{
 use vermeil_config::ServeOptions;
 use vermeil_log::{LogFileId, ROTATION_GAP, Rotation, rotate};
 
-/// The logs of the configuration.
+/// The logs of the configuration, and those that the configuration named since the start: the
+/// server goes on with the configuration before if it refuses a new one, and the broker does not
+/// hear of that.
 pub(super) struct ConfiguredLogs {
-    present: HashSet<PathBuf>,
-    /// Those of the configuration before, because the server writes a log until the new one is
-    /// open.
-    former: HashSet<PathBuf>,
-    pub(super) rotation: Option<Rotation>,
+    named: HashSet<PathBuf>,
+    /// The rotations, each once.
+    rotations: Vec<Rotation>,
     /// When the broker last rotated a log.
     rotated: HashMap<PathBuf, SystemTime>,
 }
@@ -29,9 +30,8 @@ pub(super) struct ConfiguredLogs {
 impl ConfiguredLogs {
     pub(super) fn of(options: &ServeOptions) -> Self {
         Self {
-            present: logs(options).map(Path::to_owned).collect(),
-            former: HashSet::new(),
-            rotation: options.log.rotation,
+            named: logs(options).map(Path::to_owned).collect(),
+            rotations: options.log.rotation.into_iter().collect(),
             rotated: HashMap::new(),
         }
     }
@@ -46,21 +46,31 @@ impl ConfiguredLogs {
         list
     }
 
-    /// Takes the logs of another configuration, as [listed](Self::listed).
+    /// Adds the logs of another configuration, as [listed](Self::listed).
     pub(super) fn learn(&mut self, list: &[u8], rotation: Option<Rotation>) {
         let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        self.former = std::mem::replace(&mut self.present, paths.map(path_of).collect());
-        self.rotation = rotation;
-        let (present, former) = (&self.present, &self.former);
-        self.rotated.retain(|path, _| present.contains(path) || former.contains(path));
+        self.named.extend(paths.map(path_of));
+        let new = rotation.filter(|rotation| !self.rotations.contains(rotation));
+        self.rotations.extend(new);
     }
 
     pub(super) fn have(&self, path: &Path) -> bool {
-        self.present.contains(path) || self.former.contains(path)
+        self.named.contains(path)
+    }
+
+    pub(super) fn have_rotation(&self, rotation: Rotation) -> bool {
+        self.rotations.contains(&rotation)
     }
 
     /// Rotates a log that the configuration names. False if another process has rotated the log.
     pub(super) fn rotate(&mut self, path: &Path, file: LogFileId, rotation: Rotation) -> io::Result<bool> {
+        // Another instance, or another server during a take-over, may have rotated the log. Its new
+        // file says nothing about the old one.
+        let found = match stat(path) {
+            Ok(found) if LogFileId::of(&found) == file => found,
+            Ok(_) | Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        };
         let now = SystemTime::now();
         let before = self.rotated.get(path);
         if before
@@ -70,7 +80,7 @@ impl ConfiguredLogs {
         }
         let is_new_period = rotation.every.is_some()
             && before.is_none_or(|before| rotation.period(now) > rotation.period(*before));
-        if !is_new_period && !rotation.is_full(std::fs::metadata(path)?.len()) {
+        if !is_new_period && !rotation.is_full(found.st_size.unsigned_abs()) {
             return Err(io::Error::other("it is not large enough for a rotation"));
         }
         let is_rotated = rotate(path, file, rotation.kept)?;
@@ -94,9 +104,8 @@ mod tests {
 
     fn configured(log: &Path, rotation: Rotation) -> ConfiguredLogs {
         ConfiguredLogs {
-            present: HashSet::from([log.to_owned()]),
-            former: HashSet::new(),
-            rotation: Some(rotation),
+            named: HashSet::from([log.to_owned()]),
+            rotations: vec![rotation],
             rotated: HashMap::new(),
         }
     }
@@ -124,13 +133,34 @@ mod tests {
         assert!(error.contains("not large enough"), "{error}");
     }
 
+    /// Regression: a server said that it could not rotate the log which its neighbour had rotated.
     #[test]
-    fn logs_of_former_configuration_stay_known_once() {
-        let (old, new) = (Path::new("/old"), Path::new("/new"));
-        let mut logs = configured(old, Rotation { bytes: None, every: None, kept: 1 });
+    fn log_that_another_process_rotated_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let rotation = Rotation { bytes: Some(10), every: None, kept: 3 };
+        let mut logs = configured(&log, rotation);
+        std::fs::write(&log, "a long line").expect("written");
+        let old = id(&log);
+        assert!(rotate(&log, old, 3).expect("by another process"));
+        assert!(!logs.rotate(&log, old, rotation).expect("the path names the new file"));
+        std::fs::remove_file(&log).expect("removed");
+        assert!(!logs.rotate(&log, old, rotation).expect("the path names no file"));
+        assert!(!folder.path().join("log.2").exists());
+    }
+
+    /// Regression: after two reloads that the server refused, the broker knew neither the logs nor
+    /// the rotation in force.
+    #[test]
+    fn named_logs_and_rotations_stay_known() {
+        let old = Path::new("/old");
+        let rotation = |kept| Rotation { bytes: Some(10), every: None, kept };
+        let mut logs = configured(old, rotation(1));
         logs.learn(b"/new\0", None);
-        assert!(logs.have(old) && logs.have(new));
-        logs.learn(b"/new\0/newer\0", None);
-        assert!(!logs.have(old) && logs.have(new) && logs.have(Path::new("/newer")));
+        logs.learn(b"/new\0/newer\0", Some(rotation(2)));
+        assert!([old, Path::new("/new"), Path::new("/newer")].iter().all(|path| logs.have(path)));
+        assert!(!logs.have(Path::new("/other")));
+        assert!(logs.have_rotation(rotation(1)) && logs.have_rotation(rotation(2)));
+        assert!(!logs.have_rotation(rotation(3)));
     }
 }

@@ -3,6 +3,7 @@
 use super::logs::ConfiguredLogs;
 use super::{BoundAddress, BrokerAnswer, BrokerOrder, Knowledge, path_of};
 use crate::messages::Messages;
+use crate::order_line::OrderLine;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -31,15 +32,16 @@ const LOG_PATHS_BYTES_MAX: u64 = 256 << 20;
 const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// Carries out orders until the server closes the line.
-pub(super) fn run(mut messages: Messages, knowledge: &Knowledge<'_>) {
+pub(super) fn run(messages: Messages, knowledge: &Knowledge<'_>) {
+    let mut line = OrderLine::new(messages);
     let mut names = ConfiguredNames::of_start(knowledge);
-    while let Ok(Some((order, _))) = messages.receive::<BrokerOrder>(None) {
+    while let Ok(Some(order)) = line.next_order::<BrokerOrder>() {
         let (answer, descriptors) = match carry_out(order, knowledge, &mut names) {
             Ok(done) => done,
             Err(error) => (refused(&error), Vec::new()),
         };
         let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-        if messages.send(&answer, &descriptors).is_err() {
+        if line.answer(&answer, &descriptors).is_err() {
             return;
         }
     }
@@ -70,10 +72,14 @@ fn carry_out(
             let path = path_of(&path);
             names.judge(
                 knowledge.options,
-                |names| names.logs.have(&path) && names.logs.rotation == Some(rotation),
+                |names| names.logs.have(&path) && names.logs.have_rotation(rotation),
                 || format!("this rotation of the log {}", path.display()),
             )?;
             Ok((BrokerAnswer::Rotated(names.logs.rotate(&path, file, rotation)?), Vec::new()))
+        }
+        BrokerOrder::Learn => {
+            names.reread(knowledge.options)?;
+            Ok((BrokerAnswer::Learned, Vec::new()))
         }
         BrokerOrder::Listen { addrs, ours } => {
             let missing =
@@ -204,21 +210,24 @@ impl ConfiguredNames {
             return Ok(());
         }
         let unnamed = || io::Error::other(format!("the configuration does not name {}", what()));
-        let Some(file) = &options.file else {
+        if options.file.is_none() {
             log_line(format_args!(
                 "the broker refuses to open {}, which the command line does not name",
                 what()
             ));
             return Err(unnamed());
-        };
-        let (reread, logs) = reread(file, options)?;
-        self.learn(reread, &logs);
+        }
+        self.reread(options)?;
         if is_named(self) { Ok(()) } else { Err(unnamed()) }
     }
 
-    fn learn(&mut self, reread: Reread, logs: &[u8]) {
+    /// Takes the names in the file, if there is a file.
+    fn reread(&mut self, options: &ServeOptions) -> io::Result<()> {
+        let Some(file) = &options.file else { return Ok(()) };
+        let (reread, logs) = reread(file, options)?;
         self.listen = reread.listen;
-        self.logs.learn(logs, reread.rotation);
+        self.logs.learn(&logs, reread.rotation);
+        Ok(())
     }
 }
 

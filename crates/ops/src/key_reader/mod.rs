@@ -16,6 +16,7 @@
 mod open;
 
 use crate::messages::Messages;
+use crate::order_line::OrderLine;
 use open::open_trusted;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -24,13 +25,10 @@ use std::{
     fs::File,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
+    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
 use vermeil_routing::hosts::Hosts;
@@ -44,22 +42,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest reason of a refusal, in bytes, because messages are bounded.
 const REASON_BYTES_MAX: usize = 4096;
 
-/// An order to open a file.
-#[derive(Debug, Serialize, Deserialize)]
-struct KeyOrder {
-    /// Counts the orders.
-    number: u64,
-    /// The path of the file.
-    path: Vec<u8>,
-}
-
-/// The answer to the order with this number.
-#[derive(Debug, Serialize, Deserialize)]
-struct NumberedAnswer {
-    number: u64,
-    answer: KeyAnswer,
-}
-
+/// The answer to the order to open a file, which is the path.
 #[derive(Debug, Serialize, Deserialize)]
 enum KeyAnswer {
     /// The answer has a descriptor.
@@ -77,40 +60,9 @@ pub struct KeyReader(Arc<KeyReaderInner>);
 
 struct KeyReaderInner {
     /// `None` once the process has ended.
-    line: Mutex<Option<KeyLine>>,
+    line: Mutex<Option<OrderLine>>,
     /// Set until the process was waited for.
     process: Option<CompanionProcess>,
-}
-
-/// The server's end of the line.
-struct KeyLine {
-    messages: Messages,
-    /// The number of the last order.
-    ordered: u64,
-}
-
-impl KeyLine {
-    fn new(messages: Messages) -> Self {
-        Self { messages, ordered: 0 }
-    }
-
-    /// The answer, with its descriptor. `None` once the process has ended.
-    fn ask(&mut self, path: &Path, patience: Duration) -> io::Result<Option<(KeyAnswer, Vec<OwnedFd>)>> {
-        self.ordered += 1;
-        let order = KeyOrder { number: self.ordered, path: path.as_os_str().as_bytes().to_owned() };
-        self.messages.send(&order, &[])?;
-        let deadline = Some(Instant::now() + patience);
-        loop {
-            match self.messages.receive::<NumberedAnswer>(deadline)? {
-                None => return Ok(None),
-                Some((NumberedAnswer { number, answer }, descriptors)) if number == self.ordered => {
-                    return Ok(Some((answer, descriptors)));
-                }
-                // The late answer to an order that was given up.
-                Some(_) => {}
-            }
-        }
-    }
 }
 
 impl KeyReader {
@@ -126,7 +78,7 @@ impl KeyReader {
         }
         let (process, socket) =
             fork_beside(c"vermeil-keys", &[], |socket| run(Messages::new(socket), options))?;
-        let line = Mutex::new(Some(KeyLine::new(Messages::new(socket))));
+        let line = Mutex::new(Some(OrderLine::new(Messages::new(socket))));
         Ok(Some(Self(Arc::new(KeyReaderInner { line, process: Some(process) }))))
     }
 
@@ -138,7 +90,7 @@ impl KeyReader {
             )
         };
         let mut line = self.0.line.lock().expect("nothing panics under this lock");
-        match line.as_mut().ok_or_else(gone)?.ask(path, ANSWER_PATIENCE) {
+        match line.as_mut().ok_or_else(gone)?.ask(&path.as_os_str().as_bytes(), ANSWER_PATIENCE) {
             Ok(Some((KeyAnswer::Opened, descriptors))) => {
                 descriptors.into_iter().next().map(File::from).ok_or_else(gone)
             }
@@ -150,7 +102,6 @@ impl KeyReader {
                 *line = None;
                 Err(gone())
             }
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(gone()),
             // A slow disk, or a large configuration. The next order may be answered.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 let why = format!("the process of the keys has not opened it for {ANSWER_PATIENCE:?}");
@@ -177,9 +128,10 @@ impl Drop for KeyReaderInner {
 }
 
 /// Opens files until the server closes the line.
-fn run(mut messages: Messages, options: &ServeOptions) {
+fn run(messages: Messages, options: &ServeOptions) {
+    let mut line = OrderLine::new(messages);
     let mut names = KeyFiles::of_start(options);
-    while let Ok(Some((KeyOrder { number, path }, _))) = messages.receive::<KeyOrder>(None) {
+    while let Ok(Some(path)) = line.next_order::<Vec<u8>>() {
         let opened = names.open(Path::new(OsStr::from_bytes(&path)), options);
         let (answer, file) = match opened {
             Ok(file) => (KeyAnswer::Opened, Some(file)),
@@ -190,7 +142,7 @@ fn run(mut messages: Messages, options: &ServeOptions) {
             }
         };
         let descriptors: Vec<_> = file.iter().map(File::as_fd).collect();
-        if messages.send(&NumberedAnswer { number, answer }, &descriptors).is_err() {
+        if line.answer(&answer, &descriptors).is_err() {
             return;
         }
     }
@@ -246,33 +198,4 @@ fn hash_of(text: &ConfigText) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(5);
-
-    /// Regression: after one late answer the server took the process for dead, and no certificate
-    /// was ever renewed.
-    #[test]
-    fn late_answer_is_passed_over() {
-        let (ours, theirs) = Messages::pair().unwrap();
-        let (mut line, mut process) = (KeyLine::new(ours), Messages::new(theirs));
-        let late = line.ask(Path::new("/slow"), Duration::ZERO).unwrap_err();
-        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        let answering = std::thread::spawn(move || {
-            for _ in 0..2 {
-                let (order, _) = process.receive::<KeyOrder>(None).unwrap().expect("an order");
-                let why = String::from_utf8(order.path).unwrap();
-                let answer = KeyAnswer::Refused { why, code: None };
-                process.send(&NumberedAnswer { number: order.number, answer }, &[]).unwrap();
-            }
-        });
-        let answer = line.ask(Path::new("/next"), PATIENCE).unwrap().expect("the process lives").0;
-        assert!(matches!(answer, KeyAnswer::Refused { why, .. } if why == "/next"));
-        answering.join().unwrap();
-        assert!(!matches!(line.ask(Path::new("/none"), PATIENCE), Ok(Some(_))), "the process has ended");
-    }
 }
