@@ -4,6 +4,7 @@
 //! binds nothing.
 
 use crate::{conditions, doubts, folders::folder_trouble, start};
+use rustix::process::geteuid;
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
@@ -15,7 +16,7 @@ use vermeil_config::{ConfigPlaces, PlacedKey, ServeOptions};
 use vermeil_files::has_program_name;
 use vermeil_log::HostLog;
 use vermeil_routing::hosts::{Action, Asked, Host, HostId, HostPhp, Route, Rules, RunBy, Unknown};
-use vermeil_settings::{cgi::CgiOptions, php::PoolOptions};
+use vermeil_settings::{User, cgi::CgiOptions, php::PoolOptions};
 use vermeil_tls::OutOfDate;
 use vermeil_topology::CpuSet;
 
@@ -183,13 +184,11 @@ impl fmt::Display for ServePlan<'_> {
             Unknown::Default => self.called(hosts.default_host()),
         };
         writeln!(f, "hosts: {}, names: {}; every other name: {others}", hosts.iter().len(), hosts.names())?;
+        let user = self.options.user.as_ref();
+        let server_uid = user.map_or_else(|| geteuid().as_raw(), |user| user.identity().uid);
         for id in hosts.iter().take(SHOWN_MAX) {
-            writeln!(
-                f,
-                "  {}: {}",
-                self.called(id),
-                ServedHost { host: hosts.host(id), cgi: &self.options.cgi }
-            )?;
+            let served = ServedHost { host: hosts.host(id), cgi: &self.options.cgi, server_uid };
+            writeln!(f, "  {}: {served}", self.called(id))?;
         }
         match hosts.iter().len().saturating_sub(SHOWN_MAX) {
             0 => Ok(()),
@@ -203,6 +202,23 @@ struct ServedHost<'h> {
     host: Host<'h>,
     /// The settings of CGI programs that hosts share.
     cgi: &'h CgiOptions,
+    /// The user of the server, if this process starts the server.
+    server_uid: u32,
+}
+
+impl ServedHost<'_> {
+    /// The CGI programs, with their user if the host names a user, or if the user is the server's.
+    fn cgi(&self) -> String {
+        let user = self.host.rules.cgi.as_ref().and_then(|programs| programs.user.as_ref());
+        let identity = user.map(User::identity).or(self.cgi.identity.as_ref());
+        match user {
+            _ if identity.is_none_or(|identity| identity.uid == self.server_uid) => {
+                "CGI as the server's user".to_owned()
+            }
+            Some(user) => format!("CGI as {user}"),
+            None => "CGI".to_owned(),
+        }
+    }
 }
 
 /// The paths of a route.
@@ -251,11 +267,7 @@ impl fmt::Display for ServedHost<'_> {
             let place = PlaceOf(route);
             let what = match &route.action {
                 Action::Files => "files".to_owned(),
-                Action::Cgi => match rules.cgi.as_ref().and_then(|programs| programs.user.as_ref()) {
-                    Some(user) => format!("CGI as {user}"),
-                    None if self.cgi.identity.is_none() => "CGI as the server's user".to_owned(),
-                    None => "CGI".to_owned(),
-                },
+                Action::Cgi => self.cgi(),
                 Action::Status => "status".to_owned(),
                 Action::Metrics => "metrics".to_owned(),
                 Action::Ready => "readiness".to_owned(),

@@ -164,7 +164,7 @@ pub enum NewPrivileges {
 /// folder includes all entries below. [`NewPrivileges`] are then refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Confinement {
-    /// Read and executed.
+    /// Read and executed. Missing paths are skipped.
     pub read: Vec<PathBuf>,
     /// Read, executed, written, made and removed.
     pub write: Vec<PathBuf>,

@@ -228,7 +228,7 @@ impl SpawnSupervisor {
         }
     }
 
-    /// Kills stopped children that block the spawner.
+    /// Kills children that block the spawner.
     fn look(&self, spawner: &ServingSpawner) {
         self.watchdog.look(spawner.pid, SPAWNER_NAME.to_str().expect("ASCII"));
     }

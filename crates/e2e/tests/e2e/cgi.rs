@@ -1,11 +1,12 @@
 //! CGI with real programs: shell scripts, C, and PHP's own parsing of the variables.
 
+mod after;
 mod answers;
 mod floods;
 mod scripts;
 
 use crate::support::{
-    ConnectionEnd, ExpectedContent, Io, PATIENCE, Response, TestClient, TestServer, TestSite, noise,
+    ConnectionEnd, ExpectedContent, Io, PATIENCE, Response, TestClient, TestServer, TestSite, noise, on_both,
     on_usual, until,
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -13,6 +14,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+on_both! {
+    answer_before_upload_is_sent,
+}
 
 on_usual! {
     documents,
@@ -110,6 +115,32 @@ fn get(client: &mut TestClient, target: &str) -> Response {
 fn request(client: &mut TestClient, method: &str, target: &str) -> Response {
     client.ask(method, target, &[]);
     client.read(ExpectedContent::Follows)
+}
+
+/// Regression: the upload threw the ready answer away, and each later answer of the connection came
+/// for the wrong request.
+fn answer_before_upload_is_sent(io: Io) {
+    let site = site();
+    site.write("small.txt", b"small");
+    let echo = "out=$(cat)\nprintf 'Content-Type: text/x\\nContent-Length: %s\\n\\n%s' ${#out} \"$out\"";
+    script(&site, "cgi-bin/echo", echo);
+    let server = serve(io, &site, &[]);
+    let mut client = server.client();
+    // The look-ups do not wait any more, so they send nothing.
+    assert_eq!(get(&mut client, "/small.txt").text(), "small");
+    assert_eq!(request(&mut client, "POST", "/cgi-bin/echo").text(), "");
+    let pipeline = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n\
+                    POST /cgi-bin/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
+    client.send(pipeline);
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "small");
+    client.send("hello");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "hello");
+    // A client that leaves amid its upload gets the answer before.
+    client.send(format!("{pipeline}he"));
+    client.finish();
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "small");
+    client.read_to_end();
+    server.stops_clean();
 }
 
 fn documents(io: Io) {
@@ -497,6 +528,7 @@ fn program_goes_on_after_its_answer(io: Io) {
         &format!(
             "printf 'Content-Type: text/plain\\nContent-Length: 2\\n\\nok'
              while [ ! -e {work}/go ]; do sleep 0.01; done
+             echo 'after the answer' >&2
              touch {work}/done"
         ),
     );
@@ -507,6 +539,7 @@ fn program_goes_on_after_its_answer(io: Io) {
     until("the client has left, which ends the request", logged);
     fs::write(folder.join("go"), "").expect("a file");
     until("the program has ended its work", || folder.join("done").exists().then_some(()));
+    server.says(": after the answer\n");
     server.stops_clean();
 }
 
@@ -556,7 +589,7 @@ fn a_host_has_its_bounds(io: Io) {
     let refused = until("one is refused", || clients.iter().position(TestClient::is_readable));
     let refusal = clients.swap_remove(refused).read(ExpectedContent::Follows);
     assert_eq!((refusal.status, refusal.field("retry-after")), (503, "1"));
-    server.says("3 requests wait for it already");
+    server.says("3 requests wait for it already; that limit is changed by --cgi-queue");
     for client in &mut clients {
         let deadline = Instant::now() + PATIENCE;
         while !client.is_readable() && Instant::now() < deadline {

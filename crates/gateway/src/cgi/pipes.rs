@@ -4,7 +4,7 @@
 //! program that ignores the content blocks nothing. Only this core reads the pipes, so output waits
 //! only for the program.
 
-use crate::parts::{ErrorLines, Last, ProgramWriter, RequestBody, Trouble, reopened};
+use crate::parts::{ErrorLines, Last, ProgramRead, ProgramWriter, RequestBody, Trouble, reopened};
 use bytes::Bytes;
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags, memfd_create},
@@ -17,7 +17,7 @@ use std::{
     io::{self, Write as _},
     os::fd::OwnedFd,
     pin::pin,
-    task::Poll,
+    task::{Context, Poll},
 };
 use vermeil::{Source, yield_now};
 use vermeil_spawn::Stdio;
@@ -42,6 +42,14 @@ pub(super) struct ProgramPipes {
     stdout: Pipe,
     /// `None` once the error output has ended.
     stderr: Option<Pipe>,
+}
+
+/// The error output of a program that goes on after its answer. Dropping this value logs an
+/// unfinished line and closes the pipe.
+pub(super) struct LeftErrors {
+    /// `None` once the error output has ended.
+    stderr: Option<Pipe>,
+    lines: ErrorLines,
 }
 
 /// The read end of a pipe.
@@ -98,25 +106,61 @@ impl Pipe {
     }
 }
 
+/// Reads available error output, up to [`ERROR_PASS_BYTES`]. Returns the number of bytes.
+fn take_errors(stderr: &mut Option<Pipe>, errors: &mut ErrorLines) -> io::Result<usize> {
+    let mut taken_bytes = 0;
+    let mut said = [0; ERROR_BYTES];
+    while taken_bytes < ERROR_PASS_BYTES
+        && let Some(pipe) = stderr.as_ref()
+    {
+        match pipe.read_some(&mut said) {
+            Ok(0) => *stderr = None,
+            Ok(bytes) => {
+                errors.push(&said[..bytes]);
+                taken_bytes += bytes;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(taken_bytes)
+}
+
+impl LeftErrors {
+    /// Reads available error output. Pending if there is none yet.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ProgramRead> {
+        let Ok(bytes) = take_errors(&mut self.stderr, &mut self.lines) else {
+            return Poll::Ready(ProgramRead::End);
+        };
+        let Some(stderr) = &self.stderr else { return Poll::Ready(ProgramRead::End) };
+        if bytes > 0 {
+            return Poll::Ready(ProgramRead::Some);
+        }
+        stderr.source.poll_readable(context).map(|ready| match ready {
+            Ok(()) => ProgramRead::Some,
+            Err(_) => ProgramRead::End,
+        })
+    }
+
+    /// Logs the remaining error output of a program that has ended: a full pipe at most. Another
+    /// process that still holds the pipe gets SIGPIPE.
+    pub(super) fn finish(mut self) {
+        // If the pipe cannot be read, there is nothing more to log.
+        let _ = take_errors(&mut self.stderr, &mut self.lines);
+    }
+}
+
 impl ProgramPipes {
     /// Reads available error output, up to [`ERROR_PASS_BYTES`]. Returns the number of bytes.
-    fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<usize> {
-        let mut taken_bytes = 0;
-        let mut said = [0; ERROR_BYTES];
-        while taken_bytes < ERROR_PASS_BYTES
-            && let Some(stderr) = &self.stderr
-        {
-            match stderr.read_some(&mut said) {
-                Ok(0) => self.stderr = None,
-                Ok(bytes) => {
-                    errors.push(&said[..bytes]);
-                    taken_bytes += bytes;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(taken_bytes)
+    pub(super) fn take_errors(&mut self, errors: &mut ErrorLines) -> io::Result<usize> {
+        take_errors(&mut self.stderr, errors)
+    }
+
+    /// Logs available error output, and closes the output. Returns the error output if it goes on.
+    pub(super) fn into_errors(mut self, mut lines: ErrorLines) -> Option<LeftErrors> {
+        self.take_errors(&mut lines).ok()?;
+        let Self { stderr, .. } = self;
+        stderr.is_some().then_some(LeftErrors { stderr, lines })
     }
 
     /// Waits until either pipe is readable or has ended.

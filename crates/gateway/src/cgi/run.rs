@@ -2,8 +2,8 @@
 //!
 //! The server kills a program and its process group when the client goes, when a timeout expires,
 //! or when the answer is invalid, because further work of the program would be useless. After a
-//! complete answer the program may continue within the time limit. Tested through the binary
-//! (`crates/e2e/tests/e2e/cgi.rs`).
+//! complete answer the program may continue within the time limit, and its error output is still
+//! logged. Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
 use super::{
     Cgi, CgiSite, Nph, nph,
@@ -64,23 +64,22 @@ impl CgiRun<'_> {
         let (process, mut output) = self.start(&content, &link, turn)?;
         if self.is_nph() {
             connection.note_raw();
-            // The relay does not parse this output. After a part is sent, no error answer is
-            // possible, so wait for the start first.
-            started(connection, &process, options.timeouts.connect).await?;
         }
         let mut errors = ErrorLines::new(self.asking.errors.clone(), "cgi", self.asking.name);
         let result = self.exchange(connection, &process, &mut output, &mut errors).await;
-        // Logs the rest of the error output before any later output of the program.
-        drop(errors);
         self.cgi.ran(began.elapsed());
         match result {
             Ok(relayed) => {
-                process.let_go();
+                process.let_go(output.into_errors(errors));
                 Ok(relayed)
             }
             Err(broken) => {
                 let patience = options.timeouts.connect;
-                Err(explained(broken, &process, patience, self.time_limit()).await)
+                let broken = explained(broken, &process, patience, self.time_limit()).await;
+                // The program's own reason may be in the pipe. If the pipe cannot be read, the
+                // failure stands alone.
+                let _ = output.take_errors(&mut errors);
+                Err(broken)
             }
         }
     }
@@ -123,9 +122,9 @@ impl CgiRun<'_> {
         let Self { cgi, site, program, .. } = self;
         let file = Path::new(OsStr::from_bytes(&program.script[1..]));
         let mut request = SpawnRequest::new(site.profile, vermeil_spawn::Program::Below(file));
-        if !self.is_nph() {
-            request.untold();
-        }
+        // The spawner must not wait for the start, because the owner of the program can hold the
+        // start up, for example by a lease of the file.
+        request.untold();
         let programs = &site.programs;
         request.time_limit(self.time_limit());
         match &programs.directory {
@@ -260,24 +259,6 @@ fn end_of_output(exit: Option<ProgramExit>) -> Result<ProgramRead, Trouble> {
         Some(ProgramExit { end: ProgramEnd::Code(_), .. }) => Ok(ProgramRead::End),
         _ => Err(Trouble::Ended),
     }
-}
-
-/// Waits until the program runs, the timeout expires or the client goes.
-async fn started(
-    connection: &mut impl GatewayClient,
-    process: &Process,
-    patience: Duration,
-) -> Result<(), Failure> {
-    let mut starting = pin!(process.started());
-    let watched = poll_fn(|context| {
-        if let Poll::Ready(started) = starting.as_mut().poll(context) {
-            return Poll::Ready(started.map_err(Failure::Start));
-        }
-        connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
-    });
-    let mut limit = Sleep::unset();
-    limit.set(patience);
-    limit.limit(watched).await.unwrap_or(Err(Failure::StartLate(patience)))
 }
 
 /// Replaces the failure by the program's way of ending, because a truncated output explains little.

@@ -2,9 +2,12 @@
 //! spawner.
 //!
 //! When the task drops a program, the program is killed unless it was let go. A program holds the
-//! turn until the process ends, not until the answer ends. Leaves out a program's start parameters.
-//! Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
+//! turn until the process ends, not until the answer ends. Until then [`watch`] also reads the
+//! error output of a program that was let go, so that a write does not end the program. Leaves out
+//! a program's start parameters. Tested through the binary (`crates/e2e/tests/e2e/cgi.rs`).
 
+use super::pipes::LeftErrors;
+use crate::parts::ProgramRead;
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -15,7 +18,7 @@ use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
 };
-use vermeil::{Source, sleep};
+use vermeil::{Source, sleep, yield_now};
 use vermeil_log::{NoticeKind, Notices};
 use vermeil_routing::turns::HostTurn;
 use vermeil_spawn::{
@@ -30,7 +33,7 @@ thread_local! {
 struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, SpawnSlot>,
-    /// The task of [`watch`], while no request waits in the channel.
+    /// The task of [`watch`], while the task waits.
     watcher: Option<Waker>,
     notices: Arc<Notices>,
 }
@@ -41,6 +44,9 @@ struct SpawnSlot {
     waker: Option<Waker>,
     /// Whether a task waits for the program or uses the output.
     is_awaited: bool,
+    /// The error output that is read without a task. The slot bounds the open pipes, because a slot
+    /// holds a turn.
+    errors: Option<LeftErrors>,
     _turn: HostTurn,
 }
 
@@ -56,24 +62,41 @@ impl Spawning {
     /// Requests a program.
     fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
-        let slot = SpawnSlot { state: SpawningState::Asked, waker: None, is_awaited: true, _turn: turn };
+        let state = SpawningState::Asked;
+        let slot = SpawnSlot { state, waker: None, is_awaited: true, errors: None, _turn: turn };
         self.slots.insert(job, slot);
         self.tell_watcher();
         Ok(job)
     }
 
-    /// Why requests wait in the channel. If none waits, the channel wakes the task when one does.
-    fn obstacle(&mut self, context: &mut Context<'_>) -> Option<SendObstacle> {
-        let obstacle = self.channel.obstacle();
-        self.watcher = obstacle.is_none().then(|| context.waker().clone());
-        obstacle
+    /// Reads the error output of all programs without a task. Returns whether there was any.
+    fn hear(&mut self, context: &mut Context<'_>) -> bool {
+        let mut has_heard = false;
+        for slot in self.slots.values_mut() {
+            match slot.errors.as_mut().map(|errors| errors.poll(context)) {
+                None | Some(Poll::Pending) => {}
+                Some(Poll::Ready(ProgramRead::Some)) => has_heard = true,
+                Some(Poll::Ready(ProgramRead::End)) => slot.errors = None,
+            }
+        }
+        has_heard
+    }
+
+    /// The watching task waits. Returns why requests wait in the channel, if any do.
+    fn watcher_waits(&mut self, context: &mut Context<'_>) -> Option<SendObstacle> {
+        self.watcher = Some(context.waker().clone());
+        self.channel.obstacle()
     }
 
     /// Wakes the watching task if a request waits, so that the task waits for room too.
     fn tell_watcher(&mut self) {
-        if self.channel.obstacle().is_some()
-            && let Some(watcher) = self.watcher.take()
-        {
+        if self.channel.obstacle().is_some() {
+            self.wake_watcher();
+        }
+    }
+
+    fn wake_watcher(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
             watcher.wake();
         }
     }
@@ -111,12 +134,26 @@ impl Spawning {
         let Some(slot) = self.slots.get_mut(&job) else { return };
         let is_over = !matches!(state, SpawningState::Running);
         if is_over && !slot.is_awaited {
-            self.slots.remove(&job);
+            if let Some(errors) = self.slots.remove(&job).and_then(|slot| slot.errors) {
+                errors.finish();
+            }
             return;
         }
         slot.state = state;
         if let Some(waker) = slot.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Reads the remaining error output of `job` until the program ends.
+    fn keep_errors(&mut self, job: JobId, errors: LeftErrors) {
+        let Some(slot) = self.slots.get_mut(&job) else { return };
+        match slot.state {
+            SpawningState::Asked | SpawningState::Running => {
+                slot.errors = Some(errors);
+                self.wake_watcher();
+            }
+            SpawningState::Ended(_) | SpawningState::Failed(_) => errors.finish(),
         }
     }
 
@@ -139,6 +176,14 @@ impl Spawning {
     }
 }
 
+/// The work that the watching task has found.
+enum WatchedWork {
+    /// The channel has an event, or room for a waiting request.
+    Channel,
+    /// Some error output was read, and there may be more.
+    Errors,
+}
+
 /// The treatment of a program without a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProgramFate {
@@ -157,33 +202,44 @@ pub fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
     Ok(readiness)
 }
 
-/// Handles the spawner's events on this core, and sends waiting requests, until the spawner is
-/// gone.
+/// Handles the spawner's events on this core, sends waiting requests, and reads the error output of
+/// programs without a task, until the spawner is gone.
 pub async fn watch(readiness: Source) {
-    while has_work(&readiness).await.is_ok() {
-        let is_gone = with(|spawning| {
-            spawning.take_events();
-            spawning.channel.is_gone()
-        });
-        if is_gone {
-            return;
+    while let Ok(work) = next_work(&readiness).await {
+        match work {
+            WatchedWork::Channel => {
+                let is_gone = with(|spawning| {
+                    spawning.take_events();
+                    spawning.channel.is_gone()
+                });
+                if is_gone {
+                    return;
+                }
+            }
+            // A program may write without end, so the core does other work first.
+            WatchedWork::Errors => yield_now().await,
         }
     }
 }
 
-/// Waits until the channel has an event, or until a waiting request may be sent.
-async fn has_work(readiness: &Source) -> io::Result<()> {
+/// Waits until the channel has an event, until a waiting request may be sent, or until error output
+/// was read.
+async fn next_work(readiness: &Source) -> io::Result<WatchedWork> {
     let (mut readable, mut writable) = (pin!(readiness.readable()), pin!(readiness.writable()));
     let mut retry = sleep(SEND_RETRY);
     poll_fn(|context| {
         if let Poll::Ready(ready) = readable.as_mut().poll(context) {
-            return Poll::Ready(ready);
+            return Poll::Ready(ready.map(|()| WatchedWork::Channel));
         }
-        match with(|spawning| spawning.obstacle(context)) {
+        if with(|spawning| spawning.hear(context)) {
+            return Poll::Ready(Ok(WatchedWork::Errors));
+        }
+        let has_room = match with(|spawning| spawning.watcher_waits(context)) {
             None => Poll::Pending,
             Some(SendObstacle::FullSocket) => writable.as_mut().poll(context),
             Some(SendObstacle::Refused) => Pin::new(&mut retry).poll(context).map(Ok),
-        }
+        };
+        has_room.map_ok(|()| WatchedWork::Channel)
     })
     .await
 }
@@ -202,17 +258,6 @@ impl SpawnedProgram {
     /// Requests a program. The slot holds `turn` until the program has ended.
     pub(super) fn ask(request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<Self, SpawnError> {
         with(|spawning| spawning.ask(request, stdio, turn)).map(|job| Self { job, fate: ProgramFate::Kill })
-    }
-
-    /// Waits until the program runs. Call this function only if the request asks for the start
-    /// event.
-    pub(super) async fn started(&self) -> Result<(), SpawnError> {
-        self.when(|state| match state {
-            SpawningState::Asked => None,
-            SpawningState::Running | SpawningState::Ended(_) => Some(Ok(())),
-            SpawningState::Failed(error) => Some(Err(why(error))),
-        })
-        .await
     }
 
     /// Why the program's exit status is unknown.
@@ -256,9 +301,12 @@ impl SpawnedProgram {
         .await
     }
 
-    /// Lets the program continue within the time limit.
-    pub(super) fn let_go(mut self) {
+    /// Lets the program continue within the time limit. [`watch`] reads `errors` meanwhile.
+    pub(super) fn let_go(mut self, errors: Option<LeftErrors>) {
         self.fate = ProgramFate::LetGo;
+        if let Some(errors) = errors {
+            with(|spawning| spawning.keep_errors(self.job, errors));
+        }
     }
 
     async fn when<R>(&self, mut look: impl FnMut(&mut SpawningState) -> Option<R>) -> R {

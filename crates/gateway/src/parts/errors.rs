@@ -4,11 +4,14 @@
 //! maximum length, and all programs together have a maximum rate. Excess lines are counted, and the
 //! count is logged. Tested below.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
-use std::time::Instant;
 use vermeil_exchange::RequestName;
 use vermeil_log::{NoticeKind, Notices};
 
@@ -16,8 +19,8 @@ use vermeil_log::{NoticeKind, Notices};
 /// (`log_errors_max_len`), without file name and time.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Lines logged per second, of all programs together. With lines of at most a kilobyte this is 100
-/// KB per second; further lines are counted.
+/// Lines logged per second, of all programs together. With lines of at most two kilobytes this is
+/// 200 KB per second; further lines are counted.
 const LINES_PER_SECOND: u64 = 100;
 
 /// The destination of the error output of all programs of a server, with the rate limit.
@@ -56,23 +59,25 @@ impl ErrorSink {
     }
 
     /// Counts lines as left out.
-    fn leave_out(&self, lines: usize) {
-        self.unsaid.fetch_add(lines as u64, Ordering::Relaxed);
+    fn leave_out(&self, lines: u64) {
+        self.unsaid.fetch_add(lines, Ordering::Relaxed);
     }
 
     fn say(&self, program: &str, request: Option<RequestName>, line: &[u8]) -> LineFate {
         let Some(unsaid) = self.take(self.origin.elapsed().as_secs()) else { return LineFate::LeftOut };
-        if unsaid > 0 {
-            let more = format_args!("{program}: {unsaid} lines of error output were left out");
-            self.notices.say_unpaced(NoticeKind::ProgramSaid, more);
+        let put = |line: fmt::Arguments<'_>| self.notices.say_unpaced(NoticeKind::ProgramSaid, line);
+        if unsaid > 0 && !put(format_args!("{program}: {unsaid} lines of error output were left out")) {
+            self.leave_out(unsaid + 1);
+            return LineFate::LeftOut;
         }
         let line = String::from_utf8_lossy(line);
-        match request {
-            Some(request) => {
-                self.notices
-                    .say_unpaced(NoticeKind::ProgramSaid, format_args!("{program} {request}: {line}"));
-            }
-            None => self.notices.say_unpaced(NoticeKind::ProgramSaid, format_args!("{program}: {line}")),
+        let is_logged = match request {
+            Some(request) => put(format_args!("{program} {request}: {line}")),
+            None => put(format_args!("{program}: {line}")),
+        };
+        if !is_logged {
+            self.leave_out(1);
+            return LineFate::LeftOut;
         }
         LineFate::Logged
     }
@@ -82,7 +87,7 @@ impl ErrorSink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineFate {
     Logged,
-    /// The lines of this second were spent.
+    /// The lines of this second were spent, or standard error was full. The line is counted.
     LeftOut,
 }
 
@@ -141,7 +146,7 @@ impl ErrorLines {
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let (whole, unfinished) = bytes.split_at(end);
         let lines = whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_end().is_empty());
-        self.sink.leave_out(lines.count());
+        self.sink.leave_out(lines.count() as u64);
         unfinished
     }
 }
@@ -183,7 +188,19 @@ mod tests {
     #[test]
     fn an_endless_line_is_cut() {
         let long = vec![b'x'; 10_000];
-        assert!(lines(&[&long, &long, b"\nnext\n"]).len() == 2);
+        let whole = "x".repeat(LINE_BYTES_MAX);
+        let expected = [whole.as_str(), "next"].map(|line| format!("vermeil: php 00000000000000ab: {line}"));
+        assert_eq!(lines(&[&long, &long, b"\nnext\n"]), expected);
+    }
+
+    /// Regression: lines that standard error did not take were lost without a count.
+    #[test]
+    fn lines_that_standard_error_refuses_are_counted() {
+        let sink = ErrorSink::new(Arc::new(Notices::full()));
+        let mut errors = ErrorLines::of_program(sink.clone(), "php");
+        errors.push(b"one\ntwo\n");
+        errors.push(b"three\n");
+        assert_eq!(sink.unsaid.load(Ordering::Relaxed), 3);
     }
 
     #[test]

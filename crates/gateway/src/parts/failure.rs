@@ -50,7 +50,7 @@ pub enum Failure {
     #[error("the content cannot be read from its file in spool_folder: {0}")]
     ContentUnread(std::io::Error),
     /// All programs are busy, and the queue of requests is full.
-    #[error("{0} requests wait for it already (raise the bound of the queue, or the number of programs)")]
+    #[error("{0} requests wait for it already")]
     QueueFull(usize),
     /// The host has no pool.
     #[error("there is no pool for it")]
@@ -58,6 +58,12 @@ pub enum Failure {
     /// No program became free in time.
     #[error("none was free within {} s", .0.as_secs_f64())]
     QueueLate(Duration),
+    /// The pool of PHP did not run in time.
+    #[error(
+        "its pool did not run within {} s: the notices about the pool say why; without such a notice, other pools have \
+         all places (pools_max in [php])", .0.as_secs_f64()
+    )]
+    NotRunning(Duration),
     /// The server could not connect to the program.
     #[error(
         "it does not answer at {address}: {source}; start the pool, or name its address by source in [php]"
@@ -71,7 +77,7 @@ pub enum Failure {
     /// No connection in time.
     #[error("it took no connection within {} s, which no key changes: it is overloaded, or hangs", .0.as_secs_f64())]
     ConnectLate(Duration),
-    /// No descriptors are left for the program's pipes.
+    /// No descriptors are left for the program's pipes, or for a connection to the program.
     #[error("it cannot be connected to: {0} (raise the limit of open files?)")]
     Pipes(std::io::Error),
     /// The spawner did not start the program.
@@ -83,9 +89,6 @@ pub enum Failure {
     /// The exchange with the program failed.
     #[error("{0}")]
     Program(#[from] Trouble),
-    /// The program did not start in time.
-    #[error("it was not started within {} s, which no key changes: the machine is overloaded", .0.as_secs_f64())]
-    StartLate(Duration),
     /// The program neither sent nor read anything for this time.
     #[error("it was silent for {} s", .0.as_secs_f64())]
     Silent(Duration),
@@ -137,18 +140,29 @@ impl Failure {
             | Self::ContentUnread(_)
             | Self::QueueFull(_)
             | Self::QueueLate(_)
+            | Self::NotRunning(_)
             | Self::NoPool => Status::ServiceUnavailable,
             Self::Program(Trouble::Refused(_)) => Status::ServiceUnavailable,
             Self::Connect { .. } | Self::Program(_) | Self::BadHead(_) => Status::BadGateway,
-            Self::ConnectLate(_) | Self::StartLate(_) | Self::Silent(_) | Self::Late(_) => {
-                Status::GatewayTimeout
-            }
+            Self::ConnectLate(_) | Self::Silent(_) | Self::Late(_) => Status::GatewayTimeout,
         })
     }
 
     /// The option or key of the limit that was reached, if the limit is configurable.
     pub fn limit_key(&self, kind: GatewayKind, said: ConfiguredBy) -> Option<&'static str> {
         Some(match (self, kind, said) {
+            (Self::QueueFull(_), GatewayKind::Php, ConfiguredBy::Option) => {
+                "--php-queue, or more --php-children"
+            }
+            (Self::QueueFull(_), GatewayKind::Php, ConfiguredBy::Key) => {
+                "queue_max in [php], or in its [host.php], or more children"
+            }
+            (Self::QueueFull(_), GatewayKind::Cgi, ConfiguredBy::Option) => {
+                "--cgi-queue, or a higher --cgi-max"
+            }
+            (Self::QueueFull(_), GatewayKind::Cgi, ConfiguredBy::Key) => {
+                "host_waiting_max in [cgi], or a higher running_max or host_running_max"
+            }
             (Self::QueueLate(_), GatewayKind::Php, ConfiguredBy::Option) => {
                 "--programs-queue-timeout, or more --php-children"
             }
@@ -230,9 +244,9 @@ mod tests {
     fn notice_names_limit_and_option() {
         let time = Duration::from_millis(1500);
         for (failure, says, status, keys) in [
+            (Failure::QueueFull(3), "3 requests wait for it already", 503, true),
             (Failure::QueueLate(time), "none was free within 1.5 s", 503, true),
             (Failure::ConnectLate(time), "it took no connection within 1.5 s", 504, false),
-            (Failure::StartLate(time), "it was not started within 1.5 s", 504, false),
             (Failure::Silent(time), "it was silent for 1.5 s", 504, true),
             (Failure::Late(time), "it ran for longer than 1.5 s", 504, true),
         ] {

@@ -10,6 +10,8 @@ use vermeil_spawn::Identity;
 
 /// Why the programs of `options` may not run as configured: CGI programs as the server's own user.
 pub fn exposure(options: &ServeOptions) -> Option<String> {
+    // A server without `user` may name its user for programs: without rights over other users, the
+    // server can start programs as no other user, so the name changes nothing.
     let user = options.user.as_ref()?;
     let is_server = |identity: &Identity| identity.uid == user.identity().uid;
     let is_named = options.cgi.identity.as_ref().is_some_and(is_server)

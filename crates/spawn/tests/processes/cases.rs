@@ -55,6 +55,7 @@ cases! {
         programs_die_with_the_server,
         a_stopped_keeper_leaves_nothing,
         spawner_survives_stop_signals,
+        spawner_survives_leased_program,
         server;
 }
 

@@ -289,3 +289,38 @@ pub(crate) fn spawner_survives_stop_signals(_: &[String]) {
     spawner.exited(&hostile);
     assert_eq!(spawner.run(spawner.request("quick")).exit.end, ProgramEnd::Code(0));
 }
+
+/// Takes a lease of the file, says so, and holds the lease until the end of standard input.
+const LEASE: &str = "open my $file, '<', $ARGV[0] or die; $SIG{IO} = 'IGNORE';
+    fcntl $file, 1024, 1 or die; $| = 1; print \"leased\\n\"; <STDIN>;";
+
+/// A user may take a lease of its own program. The exec then waits for the end of the lease, and
+/// the spawner would wait for the exec.
+pub(crate) fn spawner_survives_leased_program(_: &[String]) {
+    if !crate::fixture::is_root() {
+        return crate::fixture::skip("programs run as the user of the spawner, which needs no defence");
+    }
+    let site = ProgramFolder::new();
+    site.script("leased", "exit 0");
+    site.script("quick", "exit 0");
+    let mut spawner = SpawnerFixture::start(&site.profile());
+    let holder = Command::new("perl")
+        .args(["-e", LEASE])
+        .arg(site.path("leased"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut holder) = holder else { return crate::fixture::skip("no perl") };
+    let mut said = String::new();
+    BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut said).expect("text");
+    if said != "leased\n" {
+        holder.wait().expect("our own");
+        return crate::fixture::skip("no lease can be taken here");
+    }
+    let asked = spawner.spawn(spawner.request("leased")).expect("a sent request");
+    spawner.started(&asked);
+    assert_eq!(spawner.exited(&asked).end, ProgramEnd::Signal(9), "the keeper has killed the child");
+    assert_eq!(spawner.run(spawner.request("quick")).exit.end, ProgramEnd::Code(0));
+    drop(holder.stdin.take());
+    holder.wait().expect("our own");
+}

@@ -87,7 +87,8 @@ pub(crate) fn programs_reach_allowed_paths_only(_: &[String]) {
     around.file("outside", "outside\n", 0o644);
     let write = open_folder();
     let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/dev/null"].map(std::path::PathBuf::from);
-    let read: Vec<_> = system.into_iter().filter(|path| path.exists()).chain([site.path("")]).collect();
+    // A missing path is skipped.
+    let read: Vec<_> = system.into_iter().chain([site.path(""), around.path("missing")]).collect();
     let confinement = Confinement { read, write: vec![write.path().into()] };
     let mut spawner = SpawnerFixture::start(&Profile { confinement: Some(confinement), ..site.profile() });
     let mut request = spawner.request("try");
