@@ -89,11 +89,13 @@ impl IniValue {
     }
 
     /// The value as it stands behind `=`. Constants of error levels stand without quotes, because
-    /// PHP would take a quoted constant for 0.
+    /// PHP would take a quoted constant for 0. The first byte is always a letter, a digit or a
+    /// quote, because otherwise PHP would quote the whole argument of `-d`.
     pub fn quoted(&self) -> String {
         let value = &self.value;
         if is_error_level(value) {
-            value.clone()
+            let level = value.trim();
+            if level.starts_with('~') { format!("0|{level}") } else { level.to_owned() }
         } else if value.is_empty() || value.contains('\'') {
             format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
         } else {
@@ -149,6 +151,8 @@ mod tests {
             ("user_agent", "it's \"a\\b\"", "user_agent=\"it's \\\"a\\\\b\\\"\""),
             ("error_reporting", "E_ALL & ~E_NOTICE", "error_reporting=E_ALL & ~E_NOTICE"),
             ("error_reporting", "E_ALL &", "error_reporting='E_ALL &'"),
+            ("error_reporting", "~E_NOTICE & ~E_WARNING", "error_reporting=0|~E_NOTICE & ~E_WARNING"),
+            ("error_reporting", " E_ALL", "error_reporting=E_ALL"),
             ("error_reporting", "E_", "error_reporting='E_'"),
         ] {
             assert_eq!(IniValue::new(name, value).expect("fit").line(), line);

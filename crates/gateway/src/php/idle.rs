@@ -38,6 +38,20 @@ struct OfPool {
     kept: VecDeque<KeptConnection>,
 }
 
+impl OfPool {
+    /// Closes the oldest connection whose child waits for a request, because that child accepts
+    /// another connection at once. Without such a connection, closes the oldest, and the pool may
+    /// ask another core to free a child.
+    fn close_one(&mut self) {
+        let waiting = self.kept.iter().position(|kept| kept.connection.is_read());
+        if let Some(closed) = self.kept.remove(waiting.unwrap_or_default())
+            && waiting.is_none()
+        {
+            closed.connection.close(&self.php);
+        }
+    }
+}
+
 /// An idle connection.
 struct KeptConnection {
     connection: PhpConnection,
@@ -63,18 +77,21 @@ impl IdleConnections {
     }
 
     /// Takes the connection that was used last, of those whose application waits for a request. If
-    /// no application waits, closes the connection that was used last, because the new connection
-    /// takes its place.
+    /// no application waits, closes a connection, because the new connection takes its place.
     pub(super) fn take_newest(&mut self, php: &Php) -> Option<PhpConnection> {
-        let kept = &mut self.pools.get_mut(&php.number)?.kept;
-        let waiting = kept.iter().rposition(|kept| kept.connection.is_read());
-        let taken = kept.remove(waiting.unwrap_or(kept.len().checked_sub(1)?))?;
-        waiting.map(|_| taken.connection)
+        let of_pool = self.pools.get_mut(&php.number)?;
+        let Some(waiting) = of_pool.kept.iter().rposition(|kept| kept.connection.is_read()) else {
+            of_pool.close_one();
+            return None;
+        };
+        of_pool.kept.remove(waiting).map(|kept| kept.connection)
     }
 
-    /// Takes the connection that has been idle for the longest time.
-    pub(super) fn take_oldest(&mut self, php: &Php) -> Option<PhpConnection> {
-        self.pools.get_mut(&php.number)?.kept.pop_front().map(|kept| kept.connection)
+    /// Closes a connection, because a new connection takes its place.
+    pub(super) fn close_one(&mut self, php: &Php) {
+        if let Some(of_pool) = self.pools.get_mut(&php.number) {
+            of_pool.close_one();
+        }
     }
 
     /// Reports the pools that other cores need, and the number of connections to close for each.
@@ -96,15 +113,19 @@ impl IdleConnections {
 
     fn close(&mut self, php: &Php, count: usize) {
         let Some(of_pool) = self.pools.get_mut(&php.number) else { return };
-        of_pool.kept.drain(..count.min(of_pool.kept.len()));
+        (0..count).for_each(|_| of_pool.close_one());
     }
 
     /// Closes connections that have been idle too long, and forgets pools without idle connections.
     fn close_old(&mut self, core: usize) {
         for OfPool { php, kept } in self.pools.values_mut() {
+            let php = &*php;
             let is_old = |kept: &KeptConnection| kept.idle_ms() >= php.idle_ms;
             while kept.front().is_some_and(is_old) && php.pool.retire(core) {
-                kept.pop_front();
+                if let Some(old) = kept.pop_front() {
+                    old.connection.close(php);
+                }
+                php.pool.closed(1);
             }
         }
         self.pools.retain(|_, of_pool| !of_pool.kept.is_empty());
@@ -144,4 +165,57 @@ pub async fn watch(core: usize) {
 
 pub(super) fn with_idle<R>(f: impl FnOnce(&mut IdleConnections) -> R) -> R {
     IDLE.with_borrow_mut(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::{Last, ProgramWriter as _};
+    use bytes::Bytes;
+    use std::os::unix::net::UnixListener;
+    use vermeil::{Runtime, yield_now};
+    use vermeil_fastcgi::request::RequestPersistence;
+    use vermeil_settings::php::{PhpOptions, PhpSource};
+
+    /// A connection whose child waits for a request.
+    async fn waiting(php: &Php) -> PhpConnection {
+        PhpConnection::open(&php.address, Duration::from_secs(5)).await.expect("it listens")
+    }
+
+    /// A connection whose child has not read the last record.
+    async fn working(php: &Php) -> PhpConnection {
+        let mut connection = waiting(php).await;
+        {
+            let (mut writer, _reader) = connection.begin(RequestPersistence::Keep, |_| {});
+            writer.write(Bytes::new(), Last::Yes).await.expect("room");
+        }
+        while connection.is_read() {
+            yield_now().await;
+        }
+        connection
+    }
+
+    /// Regression: a request that cannot be repeated closed the connection of a child that worked,
+    /// and then waited until a connection of a free child was old.
+    #[test]
+    fn child_that_waits_is_used_before_child_that_works() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("php.sock");
+        // No child accepts, so no child reads.
+        let _listener = UnixListener::bind(&path).expect("a socket");
+        let others = Php::of_others(&PhpOptions::new(PhpSource::Unix(path), 1), 1, 1);
+        let others = Arc::into_inner(others).expect("not shared");
+        let php = Arc::new(Php { restarts: Some(Arc::default()), ..others });
+        let runtime = Runtime::builder().cpus([0]).build().expect("it starts");
+        let checked = runtime.handle().spawn(async move {
+            let mut idle = IdleConnections::default();
+            idle.keep(&php, working(&php).await);
+            idle.keep(&php, waiting(&php).await);
+            idle.close_one(&php);
+            assert!(!php.pool.has_working(), "the child waited");
+            assert!(idle.take_newest(&php).is_none(), "the other child works");
+            assert!(php.pool.has_working(), "the pool does not stop meanwhile");
+        });
+        checked.wait().expect("no panic");
+    }
 }

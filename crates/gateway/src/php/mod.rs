@@ -2,10 +2,11 @@
 //! and the exchange of a request.
 //!
 //! Reading order: [`PhpOptions`], `run` (one request), `pool` (the queue for connections), `idle`
-//! (kept connections), `stream` (one connection), `addresses` (those of an external pool),
-//! `unframe` (answers), `own` (finding, starting and supervising PHP; pools on demand). Code shared
-//! with other kinds of programs is in `parts`. Tested with real PHP through the binary
-//! (`crates/e2e/tests/e2e/php.rs`); `pool` by itself.
+//! (kept connections), `working` (children that work on after their requests), `stream` (one
+//! connection), `addresses` (those of an external pool), `unframe` (answers), `own` (finding,
+//! starting and supervising PHP; pools on demand). Code shared with other kinds of programs is in
+//! `parts`. Tested with real PHP through the binary (`crates/e2e/tests/e2e/php.rs`); `pool` by
+//! itself.
 
 mod addresses;
 mod idle;
@@ -16,10 +17,13 @@ mod running;
 mod snapshot;
 mod stream;
 mod unframe;
+mod working;
 
 pub use idle::watch;
+pub(crate) use own::{
+    FIRST, PoolSpec, PoolSupervisor, Pools, PreparedPool, Revised, prepare, wanted_by_hosts,
+};
 pub use own::{PhpError, look_for, profiles};
-pub(crate) use own::{PoolSpec, PoolSupervisor, Pools, PreparedPool, Revised, prepare, wanted_by_hosts};
 pub use run::run;
 pub use running::RunningRequest;
 pub use snapshot::PoolSnapshot;
@@ -49,8 +53,7 @@ const KEPT_AGE_MS: u64 = 30;
 /// PHP, shared by all cores.
 #[derive(Debug)]
 pub struct Php {
-    /// Number of the pool: 0 for the server's first pool and for external pools. No other number is
-    /// used again.
+    /// Number of the pool, by which the cores find its kept connections. No number is used again.
     number: usize,
     /// The queue for the pool's connections.
     pub pool: Arc<Pool>,
@@ -66,16 +69,16 @@ pub struct Php {
 }
 
 impl Php {
-    /// An external pool. Few connections are kept, and only briefly, because an idle connection
-    /// holds a child that other clients may need.
-    pub fn of_others(options: &PhpOptions, cores: usize) -> Arc<Self> {
+    /// The external pool `number`. Few connections are kept, and only briefly, because an idle
+    /// connection holds a child that other clients may need.
+    pub fn of_others(options: &PhpOptions, cores: usize, number: usize) -> Arc<Self> {
         let address = match &options.source {
             PhpSource::Unix(path) => ApplicationAddress::Unix(path.clone()),
             PhpSource::Tcp(addrs) => ApplicationAddress::Tcp(PoolAddresses::new(addrs.clone())),
             PhpSource::Own | PhpSource::Program(_) => unreachable!("a pool of our own is not of others"),
         };
         Arc::new(Self {
-            number: 0,
+            number,
             pool: Pool::new(PoolBounds { idle_max: options.kept_max, ..bounds(options) }, cores),
             address,
             persistence: if options.kept_max > 0 {
@@ -89,21 +92,16 @@ impl Php {
         })
     }
 
-    /// The prepared pool; `restarts` counts restarts.
-    pub fn own(
-        options: &PhpOptions,
-        prepared: &PreparedPool,
-        restarts: Arc<AtomicU64>,
-        cores: usize,
-    ) -> Arc<Self> {
+    /// The prepared pool, which is the server's first.
+    pub fn own(options: &PhpOptions, prepared: &PreparedPool, cores: usize) -> Arc<Self> {
         Arc::new(Self {
-            number: 0,
+            number: FIRST,
             pool: Pool::new(bounds(options), cores),
             idle_ms: IDLE_MS,
             age_ms: u64::MAX,
             address: prepared.plan.address(),
             persistence: RequestPersistence::Keep,
-            restarts: Some(restarts),
+            restarts: Some(Arc::default()),
         })
     }
 

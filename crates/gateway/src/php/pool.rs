@@ -11,6 +11,9 @@
 //!   on the same core, it gets the connection unchanged. Otherwise the connection is closed and its
 //!   place moves to the request.
 //! - If all places are taken and some core keeps idle connections, that core is asked to close one.
+//! - A child that works on although its request is over (`working.rs`) accepts no connection. A new
+//!   connection takes its place all the same, and waits for a free child in the queue of the
+//!   socket. So cores are asked to close the idle connections that hold such children.
 //!
 //! A pool on demand also has a state (`pool/pool_state.rs`). All requests wait until the pool runs.
 //!
@@ -20,9 +23,11 @@
 use super::{
     running::{RunningRequest, RunningRequests, RunningSlot},
     snapshot::{PhpCounters, PoolSnapshot},
+    working::WorkingChildren,
 };
 use pool_state::DemandState;
 use std::{
+    os::unix::net::UnixStream,
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
 };
@@ -62,8 +67,12 @@ struct ConnectionState {
     granted: Vec<(WaitTicket, PoolTurn)>,
     counters: PhpCounters,
     running: RunningRequests,
+    /// Children that work on although their requests are over.
+    working: WorkingChildren,
     /// `Some` for a pool on demand.
     demand: Option<DemandState>,
+    /// Whether no turns are given, because no process serves the pool. Pools on demand have a gate.
+    is_paused: bool,
     /// Whether no connection is kept any more, because the pool is about to end.
     keeps_none: bool,
 }
@@ -92,15 +101,6 @@ pub enum PoolTurn {
     New,
 }
 
-/// The fate of a connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionFate {
-    /// The core keeps the connection.
-    Keep,
-    /// The connection is closed, and another request already has its place.
-    Close,
-}
-
 /// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
@@ -118,7 +118,9 @@ impl Pool {
             granted: Vec::new(),
             counters: PhpCounters::default(),
             running: RunningRequests::default(),
+            working: WorkingChildren::default(),
             demand,
+            is_paused: false,
             keeps_none: false,
         };
         Arc::new(Self { bounds, state: Mutex::new(state) })
@@ -144,15 +146,15 @@ impl Pool {
         Poll::Pending
     }
 
-    /// `count` connections that were reclaimed have been closed.
+    /// `count` connections that were reclaimed or retired have been closed.
     pub fn closed(&self, count: usize) {
         let mut state = self.lock();
         state.open -= count;
         state.dispatch(self.bounds);
     }
 
-    /// Whether `core` may close a connection that has been idle too long; if so, gives its place
-    /// back.
+    /// Whether `core` may close a connection that has been idle too long. If so, the core closes it
+    /// and calls [`closed`](Self::closed).
     pub fn retire(&self, core: usize) -> bool {
         let mut state = self.lock();
         let of_core = &mut state.cores[core];
@@ -160,7 +162,6 @@ impl Pool {
             return false;
         }
         of_core.idle -= 1;
-        state.open -= 1;
         true
     }
 
@@ -169,6 +170,45 @@ impl Pool {
         let mut state = self.lock();
         state.keeps_none = true;
         state.dispatch(self.bounds);
+    }
+
+    /// Gives no turns from now on, because no process serves the pool. Requests wait in the queue.
+    pub fn pause(&self) {
+        let mut state = self.lock();
+        state.is_paused = true;
+        state.dispatch(self.bounds);
+    }
+
+    /// Gives turns again, because the pool has been started again.
+    pub fn resume(&self) {
+        let mut state = self.lock();
+        state.is_paused = false;
+        state.dispatch(self.bounds);
+    }
+
+    /// Whether no turns are given, because the pool does not run.
+    pub fn is_shut(&self) -> bool {
+        self.lock().is_shut()
+    }
+
+    /// Whether the pool may be stopped while the server runs.
+    pub fn may_stop(&self) -> bool {
+        let state = self.lock();
+        state.demand.is_some() || state.keeps_none
+    }
+
+    /// A child works on although its request is over. `connection` leads to the child. Call this
+    /// before the place of the connection is given back, so that the pool does not stop in between.
+    pub fn leave_working(&self, connection: UnixStream) {
+        let mut state = self.lock();
+        // Once for each child, and once more for connections that no child has accepted yet.
+        state.working.add(connection, 2 * self.bounds.connections_max);
+        state.dispatch(self.bounds);
+    }
+
+    /// Whether a child works on although its request is over.
+    pub fn has_working(&self) -> bool {
+        self.lock().working.is_any()
     }
 
     /// Whether some granted turns have not been taken yet.
@@ -204,7 +244,7 @@ impl ConnectionState {
     }
 
     fn is_shut(&self) -> bool {
-        self.demand.as_ref().is_some_and(DemandState::is_shut)
+        self.is_paused || self.demand.as_ref().is_some_and(DemandState::is_shut)
     }
 
     /// Takes a turn for `core`, if a place or a kept connection is free.
@@ -212,15 +252,19 @@ impl ConnectionState {
         if self.is_shut() {
             return None;
         }
-        if self.cores[core].idle > 0 {
+        let turn = if self.cores[core].idle > 0 {
             self.cores[core].idle -= 1;
-            return Some(PoolTurn::Kept);
-        }
-        if self.open < bounds.connections_max {
+            PoolTurn::Kept
+        } else if self.open < bounds.connections_max {
             self.open += 1;
-            return Some(PoolTurn::New);
+            PoolTurn::New
+        } else {
+            return None;
+        };
+        if let Some(demand) = &mut self.demand {
+            demand.begin_use();
         }
-        None
+        Some(turn)
     }
 
     /// Gives turns to waiting requests in order. Asks cores to close idle connections for the rest.
@@ -233,7 +277,22 @@ impl ConnectionState {
         }
         // Idle connections of a pool that is about to stop have no further use.
         let are_vain = self.is_shut() || self.keeps_none && self.queue.is_empty();
-        let mut wanted = if are_vain { usize::MAX } else { self.queue.len() };
+        let wanted = if are_vain { usize::MAX } else { self.queue.len() + self.excess(bounds) };
+        self.reclaim(wanted);
+        self.tell_supervisor();
+    }
+
+    /// The number of open connections for which no child is free, because children work on for
+    /// requests that are over.
+    fn excess(&mut self, bounds: PoolBounds) -> usize {
+        if self.open + self.working.count() > bounds.connections_max {
+            self.working.forget_ended();
+        }
+        (self.open + self.working.count()).saturating_sub(bounds.connections_max)
+    }
+
+    /// Asks cores to close `wanted` idle connections, including those that were asked for before.
+    fn reclaim(&mut self, mut wanted: usize) {
         for core in &mut self.cores {
             wanted = wanted.saturating_sub(core.reclaimed);
         }
@@ -248,7 +307,6 @@ impl ConnectionState {
                 janitor.wake();
             }
         }
-        self.tell_supervisor();
     }
 
     /// The turn that was given to the request with `ticket`.
@@ -305,9 +363,16 @@ impl WaitingRequest {
         if state.queue.is_empty()
             && let Some(turn) = state.take(self.core, bounds)
         {
+            if turn == PoolTurn::New {
+                // An idle connection may hold the child that the new connection needs.
+                state.dispatch(bounds);
+            }
             return Ok(Some(turn));
         }
-        if state.queue.len() >= bounds.queue_max {
+        // These requests wait only for a core to close an idle connection, or for the pool to
+        // start. No child is too busy for them, so they do not count.
+        let soon = if state.is_shut() { bounds.connections_max } else { state.idle() };
+        if state.queue.len() >= bounds.queue_max + soon {
             state.counters.refused += 1;
             return Err(QueueFull);
         }
@@ -364,27 +429,25 @@ impl PoolPermit {
     }
 
     /// Ends a request whose connection can be used again. To keep the connection, `finish` calls
-    /// `keep` before another request can get it.
-    pub fn finish(mut self, keep: impl FnOnce()) -> ConnectionFate {
-        self.done = true;
+    /// `keep` before another request can get it. If the connection is to be closed instead, returns
+    /// the lease: close the connection, and drop the lease then.
+    pub fn finish(mut self, keep: impl FnOnce()) -> Option<Self> {
         let pool = self.pool.clone();
         let mut state = pool.lock();
-        state.running.end(self.slot.take());
-        let fate = match state.queue.first() {
-            Some(first) if first.core != self.core => ConnectionFate::Close,
-            None if state.keeps_none || state.idle() >= pool.bounds.idle_max => ConnectionFate::Close,
-            _ if state.is_shut() => ConnectionFate::Close,
-            _ => ConnectionFate::Keep,
+        let closes = match state.queue.first() {
+            Some(first) if first.core != self.core => true,
+            None if state.keeps_none || state.idle() >= pool.bounds.idle_max => true,
+            _ => state.is_shut(),
         };
-        match fate {
-            ConnectionFate::Keep => {
-                keep();
-                state.cores[self.core].idle += 1;
-            }
-            ConnectionFate::Close => state.open -= 1,
+        if closes {
+            return Some(self);
         }
+        self.done = true;
+        state.running.end(self.slot.take());
+        keep();
+        state.cores[self.core].idle += 1;
         state.dispatch(pool.bounds);
-        fate
+        None
     }
 }
 

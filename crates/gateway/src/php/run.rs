@@ -13,14 +13,15 @@
 use super::{
     Php,
     idle::with_idle,
-    pool::{ConnectionFate, PoolPermit, PoolTurn},
+    pool::{PoolPermit, PoolTurn},
     running::RunningRequest,
-    stream::PhpConnection,
+    stream::{ApplicationAddress, PhpConnection},
 };
 use crate::parts::{
     AllowedCoding, Asking, Broken, ErrorLines, ExchangeParameters, Failure, FoundProgram, GatewayClient,
     Relayed, RequestBody, Trouble, collect, relay,
 };
+use rustix::io::Errno;
 use std::{
     future::poll_fn,
     io,
@@ -106,7 +107,11 @@ async fn turn(
         connection.poll_gone(context).map(|()| Err(Failure::Client(Lost::Peer)))
     });
     limit.set(patience);
-    let turn = limit.limit(watched).await.unwrap_or(Err(Failure::QueueLate(patience)));
+    let late = || match php.pool.is_shut() {
+        true => Failure::NotRunning(patience),
+        false => Failure::QueueLate(patience),
+    };
+    let turn = limit.limit(watched).await.unwrap_or_else(|_| Err(late()));
     connection.give_back_limit(limit);
     turn
 }
@@ -120,17 +125,19 @@ impl PhpRun<'_> {
     ) -> Result<Relayed, Broken> {
         if lease.turn() == PoolTurn::Kept
             && let Some(mut kept) = self.take_kept()
-            && kept.is_alive().await
         {
-            match self.on(connection, &mut kept, errors).await {
-                Err(broken) if self.may_repeat(&broken) => {
-                    self.php.pool.count(|counters| counters.retried += 1);
-                }
-                result => {
-                    finish(lease, kept, self.php, &result).await;
-                    return result;
+            if kept.is_alive().await {
+                match self.on(connection, &mut kept, errors).await {
+                    Err(broken) if self.may_repeat(&broken) => {
+                        self.php.pool.count(|counters| counters.retried += 1);
+                    }
+                    result => {
+                        finish(lease, kept, self.php, &result).await;
+                        return result;
+                    }
                 }
             }
+            kept.close(self.php);
         }
         let mut new = self.connect().await?;
         let result = self.on(connection, &mut new, errors).await;
@@ -194,12 +201,12 @@ impl PhpRun<'_> {
 
     /// A kept connection for this request. The place belongs to such a connection. A request that
     /// cannot be repeated gets none, because the child may be about to close the connection after
-    /// its last request. Then the oldest connection is closed, and a new one costs some 30 µs.
+    /// its last request. Then an idle connection is closed, and a new one costs some 30 µs.
     fn take_kept(&self) -> Option<PhpConnection> {
         with_idle(|idle| match self.is_safe() {
             true => idle.take_newest(self.php),
             false => {
-                drop(idle.take_oldest(self.php));
+                idle.close_one(self.php);
                 None
             }
         })
@@ -229,9 +236,15 @@ impl PhpRun<'_> {
         };
         let connected = limit.limit(connecting).await;
         let late = || Failure::ConnectLate(patience);
-        let address = &self.php.address;
-        let absent = |source| Failure::Connect { address: address.to_string(), source };
-        connected.map_err(|_| late())?.map_err(absent)
+        connected.map_err(|_| late())?.map_err(|source| not_connected(&self.php.address, source))
+    }
+}
+
+/// The failure of a request for which no connection to `address` could be made.
+fn not_connected(address: &ApplicationAddress, source: io::Error) -> Failure {
+    match Errno::from_io_error(&source) {
+        Some(Errno::MFILE | Errno::NFILE) => Failure::Pipes(source),
+        _ => Failure::Connect { address: address.to_string(), source },
     }
 }
 
@@ -251,19 +264,43 @@ async fn finish(
     result: &Result<Relayed, Broken>,
 ) {
     if result.is_err() {
-        connection.abort().await;
+        connection.abort(php).await;
         return;
     }
     let may_be_kept = php.persistence == RequestPersistence::Keep && connection.age_ms() < php.age_ms;
     if may_be_kept && connection.may_be_kept().await {
         let mut connection = Some(connection);
-        let fate = lease.finish(|| with_idle(|idle| idle.keep(php, connection.take().expect("kept once"))));
-        debug_assert_eq!(connection.is_some(), fate == ConnectionFate::Close);
+        let keep = || with_idle(|idle| idle.keep(php, connection.take().expect("kept once")));
+        let lease = lease.finish(keep);
+        // Under load many connections are closed here, because other cores wait. The question
+        // whether the child works costs system calls, and matters most to a pool that may stop.
+        if let Some(connection) = connection
+            && php.pool.may_stop()
+        {
+            connection.close(php);
+        }
+        drop(lease);
     } else {
-        drop(connection);
+        connection.close(php);
         drop(lease);
     }
     if php.pool.has_granted() {
         yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the notice advised to start the pool.
+    #[test]
+    fn want_of_descriptors_is_no_fault_of_php() {
+        let address = ApplicationAddress::Unix("/run/php.sock".into());
+        let failure = |errno: Errno| not_connected(&address, errno.into());
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            assert!(matches!(failure(errno), Failure::Pipes(_)));
+        }
+        assert!(matches!(failure(Errno::CONNREFUSED), Failure::Connect { .. }));
     }
 }

@@ -6,6 +6,7 @@
 //! has another number, so that late output is not mistaken for an answer.
 
 use super::{
+    Php,
     addresses::PoolAddresses,
     unframe::{make_room, unframe},
 };
@@ -139,8 +140,20 @@ impl PhpConnection {
         )
     }
 
-    /// Tells the application to abandon the answer, if that is possible without waiting.
-    pub(super) async fn abort(self) {
+    /// Closes a connection to `php`. If its child still works on the last request, the pool learns
+    /// of that. Call this before the place of the connection is given back.
+    pub(super) fn close(self, php: &Php) {
+        if php.is_ours()
+            && !self.is_read()
+            && let Ok(Ok(socket)) = self.stream.with_fd(|fd| fd.try_clone_to_owned())
+        {
+            php.pool.leave_working(socket.into());
+        }
+    }
+
+    /// Closes a connection to `php` amid a request. Tells the application to abandon the answer, if
+    /// that is possible without waiting.
+    pub(super) async fn abort(self, php: &Php) {
         let mut record = Vec::new();
         request::abort(&mut record, self.id);
         // Another send would split a send that is under way.
@@ -148,6 +161,7 @@ impl PhpConnection {
             let mut taken = std::pin::pin!(self.stream.sent());
             poll_fn(|context| Poll::Ready(taken.as_mut().poll(context).is_ready())).await;
         }
+        self.close(php);
     }
 }
 

@@ -12,11 +12,11 @@ use crate::{
     parts::{RunDirs, SendSites},
     php::{self, PhpError, Revised},
 };
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use vermeil_config::{GivenParts, ServeOptions, Surroundings};
 use vermeil_files::SiteError;
 use vermeil_settings::gateway::GatewayOptions;
-use vermeil_spawn::Reviser;
+use vermeil_spawn::{DefineError, Reviser};
 
 /// The programs of a new configuration cannot be provided.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +33,37 @@ pub enum ReviseError {
     /// PHP.
     #[error(transparent)]
     Php(#[from] PhpError),
+    /// New CGI programs, while the file has another `[cgi]` than the server.
+    #[error(
+        "cannot use the new programs of {root}: [cgi] is not as it was when the first host got programs, and only a \
+         restart changes [cgi]; restart the server, or write the former [cgi] again"
+    )]
+    OtherCgi {
+        /// The folder of the programs.
+        root: PathBuf,
+    },
     /// A folder for sending files.
     #[error(transparent)]
     SendRoot(#[from] SiteError),
 }
 
+impl ReviseError {
+    /// The same, with the reason if the keeper has read another `[cgi]` than the server keeps.
+    /// `fixed` are the keys whose change the server ignores.
+    pub fn explained(self, fixed: &[&str]) -> Self {
+        match self {
+            Self::Cgi(CgiError::Define(DefineError::Unlisted { root })) if fixed.contains(&"cgi") => {
+                Self::OtherCgi { root }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Returns the function by which the keeper reads the list of allowed programs again. `None` for a
 /// server without a configuration file. The part of `[cgi]` that concerns all hosts stays as at the
-/// start, if there were programs then.
+/// start, if there were programs then. Otherwise the part is as in the file, because the keeper
+/// does not hear which reload the server accepts.
 pub(super) fn reviser(options: &ServeOptions, run_dirs: &RunDirs) -> Option<Reviser> {
     let file = options.file.clone()?;
     let of_all = cgi::is_wanted(options).then(|| options.cgi.clone());
@@ -112,10 +135,11 @@ impl ProgramsShared {
         self.pools.retire_others(&php);
         let goes_on = |old: &Arc<php::Php>| php.php.as_ref().is_some_and(|new| Arc::ptr_eq(old, new));
         let supervisor = &mut *self.supervisor.lock().expect("nothing panics under this lock");
-        if let Some(first) = before.php.filter(|first| !goes_on(first))
-            && let Some(supervisor) = supervisor.take()
-        {
-            self.pools.retire_first(supervisor, first);
+        if let Some(old) = before.php.filter(|old| !goes_on(old)) {
+            match supervisor.take() {
+                Some(supervisor) => self.pools.retire_first(supervisor, old),
+                None => self.pools.retire_external(old),
+            }
         }
     }
 }

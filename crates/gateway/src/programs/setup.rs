@@ -10,7 +10,7 @@ use crate::{
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, Mutex},
 };
 use thiserror::Error;
 use vermeil_config::ServeOptions;
@@ -247,11 +247,10 @@ impl ProgramSetup {
         let cores = options.cpus.len();
         let (php, supervisor) = match (php, own) {
             (None, _) => (None, None),
-            (Some(php), None) => (Some(Php::of_others(&php, cores)), None),
+            (Some(php), None) => (Some(Php::of_others(&php, cores, php::FIRST)), None),
             (Some(php), Some((prepared, channel))) => {
-                let restarts = Arc::new(AtomicU64::new(0));
-                let php = Php::own(&php, &prepared, restarts.clone(), cores);
-                let supervisor = PoolSupervisor::start(prepared, channel, notices, restarts)?;
+                let php = Php::own(&php, &prepared, cores);
+                let supervisor = PoolSupervisor::start(prepared, channel, notices, &php)?;
                 (Some(php), Some(supervisor))
             }
         };

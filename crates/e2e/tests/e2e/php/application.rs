@@ -1,7 +1,10 @@
 //! FastCGI applications other than PHP, with behaviour that PHP does not have: the test itself
 //! speaks a few lines of FastCGI.
 
-use super::{site, writable, write};
+use super::{
+    reload::{TAKEN, reload},
+    site, writable, write,
+};
 use crate::support::{Io, TestServer, on_usual, until};
 use std::{
     io::{self, Read, Write},
@@ -13,6 +16,7 @@ use std::{
 
 on_usual! {
     unread_content_blocks_no_later_request,
+    reload_to_another_application_loses_no_count,
     end_of_output_ends_answer,
     held_output_is_sent_after_application_dies,
     parts_are_sent_together_unless_flushed,
@@ -56,6 +60,37 @@ fn unread_content_blocks_no_later_request(io: Io) {
         assert_eq!(client.get("/x.php").text(), "read");
     }
     server.stops_clean();
+}
+
+/// Regression: the summary lacked the requests to the first application, and its connections could
+/// be taken for those of the second.
+fn reload_to_another_application_loses_no_count(io: Io) {
+    let site = site();
+    write(&site, "x.php", "");
+    let folder = writable(&site, "run");
+    let file = |name: &str| {
+        let socket = folder.join(name).display().to_string();
+        format!("[[host]]\nroot = \"site\"\nphp = true\n[php]\nsource = \"unix:{socket}\"\nchildren = 8\n")
+    };
+    for name in ["a", "b"] {
+        let listener = UnixListener::bind(folder.join(name)).expect("a socket");
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut server = stream.expect("the server connects");
+                while let Ok(id) = read_until(&mut server, STDIN) {
+                    answer(&mut server, id, name).expect("there is room");
+                }
+            }
+        });
+    }
+    let server = TestServer::configured(io, &site, &file("a"));
+    assert_eq!(server.get("/x.php").text(), "a");
+    reload(&server, &site, io, &file("b"), TAKEN);
+    for _ in 0..2 {
+        assert_eq!(server.get("/x.php").text(), "b");
+    }
+    server.stops_clean();
+    server.says("php: 3 requests, 0 refused, 0 given up, ");
 }
 
 /// Regression: the answer waited for the end of the request, and was cut or became a 502 without

@@ -9,6 +9,7 @@ on_both! {
     phpinfo_comes_whole,
     ten_megabytes_are_posted,
     expectations_are_met_and_the_connection_goes_on,
+    answer_before_upload_is_sent,
     too_long_content_is_refused,
     answer_is_streamed_as_written,
     an_answer_waits_for_its_client,
@@ -93,6 +94,27 @@ fn expectations_are_met_and_the_connection_goes_on(io: Io) {
     client.ask("POST", "/missing.php", &["Expect: 100-continue", "Content-Length: 5"]);
     let refused = client.read(ExpectedContent::Follows);
     assert!(refused.closes() && refused.status == 404, "{refused:?}");
+}
+
+/// Regression: the upload threw the ready answer away, and each later answer of the connection came
+/// for the wrong request.
+fn answer_before_upload_is_sent(io: Io) {
+    let site = site();
+    site.write("small.txt", b"small");
+    write(&site, "echo.php", "echo file_get_contents('php://input');");
+    let Some(server) = serve(io, &site, &[]) else { return };
+    let mut client = server.client();
+    // The look-ups do not wait any more, so they send nothing.
+    assert_eq!(client.get("/small.txt").text(), "small");
+    assert_eq!(client.get("/echo.php").text(), "");
+    let pipeline = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n\
+                    POST /echo.php HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
+    client.send(pipeline);
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "small");
+    client.send("hello");
+    assert_eq!(client.read(ExpectedContent::Follows).text(), "hello");
+    assert_eq!(client.get("/small.txt").text(), "small");
+    server.stops_clean();
 }
 
 fn too_long_content_is_refused(io: Io) {

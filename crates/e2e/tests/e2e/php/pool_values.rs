@@ -12,6 +12,7 @@ on_usual! {
     pool_gets_environment_and_values_with_php_cgi,
     pool_gets_environment_and_values_with_php_fpm,
     hosts_with_locked_values_have_pools_of_their_own,
+    negated_error_level_locks_all_values,
     reload_changes_values_of_a_pool,
 }
 
@@ -84,6 +85,25 @@ fn hosts_with_locked_values_have_pools_of_their_own(io: Io) {
     assert!(said.iter().all(|said| said.ends_with(" 1")), "locked for both: {said:?}");
     assert_ne!(said[0], said[1], "each has its pool");
     server.stops_clean();
+}
+
+/// Regression: php-cgi locked no value if the first was an error level that began with `~`.
+fn negated_error_level_locks_all_values(io: Io) {
+    for program in ["php-cgi", "php-fpm"] {
+        let Some(program) = installed(program) else {
+            eprintln!("SKIPPED: no {program} on this machine");
+            continue;
+        };
+        let site = site();
+        let code = "echo error_reporting() & (E_NOTICE | E_WARNING), ' ', ini_get('memory_limit'), \
+                    ini_set('memory_limit', '1G') === false, ini_set('error_reporting', '0') === false;";
+        write(&site, "a.php", code);
+        let keys = "ini_locked = { error_reporting = \"~E_NOTICE\", memory_limit = \"65M\" }";
+        let server = TestServer::configured(io, &site, &file(&program, &[("a", "site", keys)]));
+        // E_WARNING is 2.
+        assert_eq!(of(&server, "a", "/a.php"), "2 65M11");
+        server.stops_clean();
+    }
 }
 
 fn reload_changes_values_of_a_pool(io: Io) {

@@ -11,6 +11,8 @@ on_usual! {
     php_fpm_does_as_well,
     idle_pool_stops_and_starts_again,
     idle_pool_stops_beside_talkative_pool,
+    script_works_on_after_its_client_has_left,
+    script_works_on_after_its_answer,
     more_pools_than_may_run_take_turns,
     a_pool_that_is_killed_is_started_by_the_next_request,
     requests_beyond_bound_wait_and_get_an_error,
@@ -164,6 +166,58 @@ fn idle_pool_stops_beside_talkative_pool(io: Io) {
     assert!(!talkative.is_readable(), "the other pool still talks");
     fs::write(go, "").expect("a file");
     assert_eq!(talkative.read(ExpectedContent::Follows).text(), "done");
+    server.stops_clean();
+}
+
+/// Regression: the pool was killed after its idle time, or at once for another pool.
+fn script_works_on_after_its_client_has_left(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    let folder = writable(&site, "signals");
+    let (began, done) = (folder.join("began"), folder.join("done"));
+    let code = format!(
+        "ignore_user_abort(true); touch('{}'); sleep(2); touch('{}');",
+        began.display(),
+        done.display()
+    );
+    write(&site, "work.php", &code);
+    write(&site, "x.php", "echo 'x';");
+    for top in ["", "[php]\npools_max = 1"] {
+        let server = serve(io, &site, top, ["children = 1\nidle_stop = \"200ms\"", "children = 2"]);
+        let mut client = server.client();
+        client.ask("GET", "http://a/work.php", &[]);
+        until("the script runs", || began.exists().then_some(()));
+        drop(client);
+        if top.is_empty() {
+            until("the script has ended", || done.exists().then_some(()));
+            status_has(&server, "the server's user (a): stopped, started");
+        } else {
+            assert_eq!(of(&server, "b", "/x.php"), "x");
+            assert!(done.exists(), "the other pool waits for the script");
+        }
+        server.stops_clean();
+        for file in [&began, &done] {
+            fs::remove_file(file).expect("the file");
+        }
+    }
+}
+
+/// Regression: the pool was killed after its idle time.
+fn script_works_on_after_its_answer(io: Io) {
+    let Some(fpm) = installed("php-fpm") else {
+        return eprintln!("SKIPPED: no php-fpm on this machine");
+    };
+    let site = site();
+    let done = writable(&site, "signals").join("done");
+    let code = format!("echo 'x'; fastcgi_finish_request(); sleep(2); touch('{}');", done.display());
+    write(&site, "work.php", &code);
+    let top = format!("[php]\nsource = {fpm:?}");
+    let server = serve(io, &site, &top, ["children = 1\nidle_stop = \"200ms\"", "children = 2"]);
+    assert_eq!(of(&server, "a", "/work.php"), "x");
+    until("the script has ended", || done.exists().then_some(()));
+    status_has(&server, "the server's user (a): stopped, started");
     server.stops_clean();
 }
 

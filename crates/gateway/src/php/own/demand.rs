@@ -5,9 +5,9 @@
 //! (`pool_state.rs`), for the spawner, and for output of the pools; reloads change the set of pools
 //! (`pool_registry.rs`). The number of running pools is limited. When another pool is wanted, the
 //! pool that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
-//! drained. A request that waits beyond the limit gets 503. After a pool ends by itself, the next
-//! request starts it again, after a pause that grows. Tested through the binary
-//! (`crates/e2e/tests/e2e/php/pools.rs`).
+//! drained. A pool in which a child works on after its request is not idle. A request that waits
+//! beyond the limit gets 503. After a pool ends by itself, the next request starts the pool again,
+//! after a pause that grows. Tested through the binary (`crates/e2e/tests/e2e/php/pools.rs`).
 
 use super::{
     PoolPlan,
@@ -41,9 +41,10 @@ use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent, SEND_RETRY, SendObs
 /// many hosts share the slots.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Interval of checks whether a retired pool is still needed. No request waits for this, and ten
-/// checks per second last only as long as the pool drains.
-const RETIRED_LOOK: Duration = Duration::from_millis(100);
+/// Interval of checks whether a retired pool is still needed, and whether a child still works while
+/// another pool waits. Twice the time of a pool's start, and ten checks per second last only as
+/// long as a pool drains or waits.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Starts to supervise the pools of `registry`, now and in future.
 ///
@@ -258,8 +259,8 @@ impl DemandWatch {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
         };
-        if is_leaving || !self.retired.is_empty() {
-            sooner(now + RETIRED_LOOK);
+        if is_leaving || !self.retired.is_empty() || !self.waiting.is_empty() {
+            sooner(now + LOOK);
         }
         if self.channel.obstacle() == Some(SendObstacle::Refused) {
             sooner(now + SEND_RETRY);
@@ -299,7 +300,7 @@ impl DemandWatch {
         }
     }
 
-    /// Kills a closing pool once no request is being served.
+    /// Kills a closing pool once no request is being served and no child works on.
     fn kill_if_quiet(&mut self, number: usize) {
         let Some(DemandPool { php, life: PoolLife::Running(run), .. }) = self.pools.get_mut(&number) else {
             return;
@@ -393,13 +394,15 @@ impl DemandWatch {
             return;
         }
         if php.gate().is_none_or(|(gate, _)| gate != PoolState::Open) {
-            run.look = now + idle_stop.min(TURN);
-            return;
+            run.look = now + idle_stop.clamp(LOOK, TURN);
+            // No pool rings when the work of a child ends.
+            return self.kill_if_quiet(number);
         }
         match php.pool.close_if_idle(idle_stop) {
             Ok(()) => self.kill_if_quiet(number),
-            Err(StillUsed::Busy) => run.look = now + idle_stop.max(RETIRED_LOOK),
+            Err(StillUsed::Busy) => run.look = now + idle_stop.max(LOOK),
             Err(StillUsed::For(left)) => run.look = now + left,
+            Err(StillUsed::Kept) => run.look = now + LOOK,
         }
     }
 
@@ -486,11 +489,11 @@ impl DemandWatch {
                 return;
             }
             let DemandPool { php, life: PoolLife::Running(run), .. } = &self.pools[&number] else { continue };
-            if php.pool.close_if_idle(Duration::ZERO).is_err() {
-                if run.since.elapsed() < TURN {
-                    continue;
-                }
-                php.pool.close();
+            match php.pool.close_if_idle(Duration::ZERO) {
+                // A pool with idle connections rings when they are closed.
+                Ok(()) | Err(StillUsed::Kept) => {}
+                Err(_) if run.since.elapsed() < TURN => continue,
+                Err(_) => php.pool.close(),
             }
             needed -= 1;
             self.kill_if_quiet(number);

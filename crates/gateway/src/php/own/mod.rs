@@ -1,9 +1,9 @@
 //! Our own PHP pool: found, configured, started by the spawner, and restarted after each end.
 //!
-//! php-fpm is preferred. The server owns the listening socket, which outlives the pool, so a
-//! restart refuses no request. Both programs run the configured number of children, always, and
-//! replace each child after a number of requests. Tested in `own/tests.rs`, and through the binary
-//! with both programs.
+//! php-fpm is preferred. The server owns the listening socket, which outlives the pool, and
+//! requests wait in the queue during a restart, so a restart refuses no request. Both programs run
+//! the configured number of children, always, and replace each child after a number of requests.
+//! Tested in `own/tests.rs`, and through the binary with both programs.
 
 mod demand;
 mod find;
@@ -35,8 +35,8 @@ use super::PhpOptions;
 /// Usual users of web servers' programs, in order of preference.
 const USERS: [&str; 2] = ["www-data", "nobody"];
 
-/// Number of the server's first pool; the pools of hosts follow.
-const FIRST: usize = 0;
+/// Number of the server's first pool; the pools of hosts and of reloads follow.
+pub(crate) const FIRST: usize = 0;
 
 /// A pool of our own could not be started.
 #[derive(Debug, Error)]

@@ -29,6 +29,12 @@ const BACKLOG: i32 = 511;
 /// none when it ends.
 const INHERITED: &str = "/nonexistent/vermeil";
 
+/// The highest number of requests per child: PHP counts with 32 bits and a sign.
+const REQUESTS_MAX: u32 = i32::MAX as u32;
+
+/// The setting by which PHP finds the script of a request.
+const FIX_PATHINFO: (&str, &str) = ("cgi.fix_pathinfo", "1");
+
 /// Everything needed to start the pool.
 #[derive(Debug)]
 pub struct PoolPlan {
@@ -87,7 +93,7 @@ impl PoolPlan {
         // With `--force-stderr` php-fpm writes nothing there. The pool's user may lack the right to
         // open the default file.
         text.push_str("error_log = /dev/null\ndaemonize = no\nlog_level = warning\n\n[vermeil]\n");
-        let (children, requests) = (self.children, self.requests_per_child);
+        let (children, requests) = (self.children, self.requests_per_child());
         writeln!(text, "listen = {INHERITED}")
             .and_then(|()| writeln!(text, "pm = static\npm.max_children = {children}"))
             .and_then(|()| writeln!(text, "pm.max_requests = {requests}"))
@@ -106,13 +112,18 @@ impl PoolPlan {
         text
     }
 
+    /// Requests per child; 0: never. PHP refuses higher numbers than its counter can hold.
+    fn requests_per_child(&self) -> u32 {
+        self.requests_per_child.min(REQUESTS_MAX)
+    }
+
     /// PHP settings that the server decides.
     fn settings(&self) -> [(&'static str, String); 4] {
         let bytes = self.content_bytes.to_string();
         [
             ("opcache.enable", "1".to_owned()),
             // Otherwise php-fpm runs the file that PATH_TRANSLATED names.
-            ("cgi.fix_pathinfo", "1".to_owned()),
+            (FIX_PATHINFO.0, FIX_PATHINFO.1.to_owned()),
             ("post_max_size", bytes.clone()),
             ("upload_max_filesize", bytes),
         ]
@@ -138,14 +149,19 @@ impl PoolPlan {
     /// The locked values as an argument, which is the last: PHP takes the argument for lines of a
     /// php.ini, and everything behind belongs to the section. php-cgi locks the values of a section
     /// `[PATH=]`; values without a section hold for modules that read them at the start.
+    ///
+    /// The first line is a value of the server. PHP quotes the whole argument, and so drops all
+    /// locks, if the first value begins with another character than a letter, a digit or a quote.
     fn locked_lines(&self) -> Option<String> {
         let PoolValues { locked, scripts, .. } = &self.values;
         let lines = locked.iter().map(IniValue::line).reduce(|before, line| format!("{before}\n{line}"))?;
+        let (name, value) = FIX_PATHINFO;
+        let lines_of_all = format!("{name}={value}\n{lines}");
         match scripts {
             Some(scripts) if self.found.kind == PhpKind::Cgi => {
-                Some(format!("{lines}\n{}\n{lines}", scripts.section()))
+                Some(format!("{lines_of_all}\n{}\n{lines}", scripts.section()))
             }
-            _ => Some(lines),
+            _ => Some(lines_of_all),
         }
     }
 
@@ -162,8 +178,10 @@ impl PoolPlan {
         if self.found.kind == PhpKind::Cgi {
             variables.push(("PHP_FCGI_CHILDREN", self.children.to_string()));
             // The highest value of the counter, in place of "never".
-            let requests =
-                if self.requests_per_child == 0 { i32::MAX as u32 } else { self.requests_per_child };
+            let requests = match self.requests_per_child() {
+                0 => REQUESTS_MAX,
+                requests => requests,
+            };
             variables.push(("PHP_FCGI_MAX_REQUESTS", requests.to_string()));
         }
         variables

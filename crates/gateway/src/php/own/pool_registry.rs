@@ -76,6 +76,8 @@ struct Entries {
     is_changed: bool,
     /// The server's first pool, once no configuration names it any more.
     first: Option<(PoolSupervisor, Arc<Php>)>,
+    /// External pools that no configuration names any more.
+    external: Vec<Arc<Php>>,
     /// Counts of forgotten pools.
     past: Vec<PoolSnapshot>,
 }
@@ -179,7 +181,7 @@ impl Pools {
     fn of_others(&self, options: &PhpOptions) -> Result<Arc<Php>, PhpError> {
         match options.source.beyond(self.connect_port) {
             Some(addr) => Err(PhpError::Beyond { addr }),
-            None => Ok(Php::of_others(options, self.cores)),
+            None => Ok(Php::of_others(options, self.cores, self.registry.next_number())),
         }
     }
 
@@ -243,12 +245,29 @@ impl Pools {
         self.registry.tell(entries);
     }
 
+    /// Retires the server's pool if it is external: closes its idle connections, and remembers its
+    /// counts. A pool on demand is retired with the others.
+    pub fn retire_external(&self, php: Arc<Php>) {
+        if php.is_on_demand() {
+            return;
+        }
+        php.pool.keep_none();
+        let mut entries = self.registry.lock();
+        let known = std::mem::take(&mut entries.external);
+        let (unused, mut used): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|php| Arc::strong_count(php) == 1);
+        entries.past.extend(unused.iter().map(|php| php.snapshot()));
+        used.push(php);
+        entries.external = used;
+    }
+
     /// Counts of pools that are gone, or about to end.
     pub fn past(&self) -> Vec<PoolSnapshot> {
         let entries = self.registry.lock();
         let retired = entries.members.values().filter(|member| member.is_retired);
         let first = entries.first.iter().map(|(_, php)| php);
-        let going = retired.map(|member| &member.php).chain(first).map(|php| php.snapshot());
+        let going = retired.map(|member| &member.php).chain(first).chain(&entries.external);
+        let going = going.map(|php| php.snapshot());
         entries.past.iter().copied().chain(going).collect()
     }
 
@@ -316,12 +335,12 @@ impl PoolRegistry {
         true
     }
 
-    /// Ends the server's first pool if it is retired and unreferenced. Returns whether the pool
-    /// still waits for that.
+    /// Ends the server's first pool if it is retired and unreferenced, and no child works on.
+    /// Returns whether the pool still waits for that.
     pub(super) fn end_first(&self) -> bool {
         let mut entries = self.lock();
         let Some((_, php)) = &entries.first else { return false };
-        if Arc::strong_count(php) > 1 {
+        if Arc::strong_count(php) > 1 || php.pool.has_working() {
             return true;
         }
         let first = entries.first.take();

@@ -1,9 +1,9 @@
 //! The thread that keeps the pool running: asks the spawner for the pool, reads the output, waits
 //! for the end, and asks again.
 //!
-//! Quick ends in a row lengthen the pause. Children are the pool's own business, because php-fpm
-//! and php-cgi replace children that end. The spawner ends the pool with all children when the
-//! server ends, for whatever reason.
+//! Quick ends in a row lengthen the pause, and requests wait in the queue meanwhile. Children are
+//! the pool's own business, because php-fpm and php-cgi replace children that end. The spawner ends
+//! the pool with all children when the server ends, for whatever reason.
 
 use super::{
     PhpError, PreparedPool,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     parts::{ErrorLines, ErrorSink},
-    php::stream::ApplicationAddress,
+    php::{Php, pool::Pool, stream::ApplicationAddress},
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
@@ -64,7 +64,7 @@ pub struct PoolSupervisor {
 }
 
 impl PoolSupervisor {
-    /// Starts the pool, and waits for the first answer.
+    /// Starts the pool of `php`, and waits for the first answer.
     ///
     /// # Errors
     /// The pool cannot be started, or ends at once.
@@ -72,7 +72,7 @@ impl PoolSupervisor {
         prepared: PreparedPool,
         channel: Channel,
         notices: &Arc<Notices>,
-        restarts: Arc<AtomicU64>,
+        php: &Php,
     ) -> Result<Self, PhpError> {
         let path = prepared.plan.program().to_owned();
         let files = |source| PhpError::Files { path: path.clone(), source };
@@ -82,7 +82,9 @@ impl PoolSupervisor {
         let first = Arc::new(First::default());
         let mut watch = PoolWatch {
             stop: stop.clone(),
-            restarts,
+            pool: php.pool.clone(),
+            restarts: php.restarts.clone().unwrap_or_default(),
+            spawner: channel.readiness().map_err(files)?,
             errors: ErrorLines::of_program(ErrorSink::new(notices.clone()), "php"),
             notices: notices.clone(),
             first: first.clone(),
@@ -198,7 +200,11 @@ fn ask(path: &Path) -> io::Result<UnixStream> {
 struct PoolWatch {
     prepared: PreparedPool,
     channel: Channel,
+    /// Readable when the channel has an event.
+    spawner: OwnedFd,
     stop: Arc<OwnedFd>,
+    /// The queue of requests, which pauses while the pool does not run.
+    pool: Arc<Pool>,
     restarts: Arc<AtomicU64>,
     errors: ErrorLines,
     notices: Arc<Notices>,
@@ -219,6 +225,7 @@ impl PoolWatch {
             let began = Instant::now();
             let ended = self.one_life();
             let Some(ended) = ended else { return };
+            self.pool.pause();
             self.first.ended.store(true, Ordering::Release);
             if !self.first.listens.load(Ordering::Acquire) {
                 // The starting thread reports the failure, and nothing is restarted.
@@ -254,7 +261,7 @@ impl PoolWatch {
             loop {
                 match self.channel.receive() {
                     Ok(None) => break,
-                    Ok(Some(ProgramEvent::Started { .. })) => {}
+                    Ok(Some(ProgramEvent::Started { .. })) => self.pool.resume(),
                     Ok(Some(ProgramEvent::Failed { error, .. })) => return Some(error.to_string()),
                     Ok(Some(ProgramEvent::Exited { exit, .. })) => {
                         if let Some(stderr) = &stderr {
@@ -271,11 +278,10 @@ impl PoolWatch {
     /// Waits for the order to stop, and for either the time to pass, or the spawner and output on
     /// `stderr`.
     fn wait(&self, stderr: Option<&OwnedFd>, time: Option<Duration>) -> WakeReason {
-        let Ok(spawner) = self.channel.readiness() else { return WakeReason::Timeout };
         let mut polled = vec![PollFd::new(&*self.stop, PollFlags::IN)];
         let mut time = time;
         if time.is_none() {
-            polled.push(PollFd::new(&spawner, launch::awaited(&self.channel)));
+            polled.push(PollFd::new(&self.spawner, launch::awaited(&self.channel)));
             let is_refused = self.channel.obstacle() == Some(SendObstacle::Refused);
             time = is_refused.then_some(SEND_RETRY);
         }

@@ -3,7 +3,10 @@
 use super::find::find_in;
 use super::*;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
-use vermeil_settings::php::{PhpOptions, PhpSource};
+use vermeil_settings::{
+    php::{PhpOptions, PhpSource},
+    php_ini::{IniValue, ScriptsFolder},
+};
 
 fn program(path: &Path) {
     fs::write(path, "").expect("written");
@@ -98,4 +101,27 @@ fn php_cgi_gets_settings_by_arguments_and_environment() {
     let variables: Vec<_> =
         plan.variables().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(variables[1..], ["PHP_FCGI_CHILDREN=7", "PHP_FCGI_MAX_REQUESTS=2147483647"]);
+}
+
+/// Regression: php-cgi ended at once with a number beyond its counter.
+#[test]
+fn requests_per_child_fit_the_counter_of_php() {
+    let options = PhpOptions { requests_per_child: u32::MAX, ..PhpOptions::new(PhpSource::Own, 1) };
+    let of = |kind| plan(FoundPhp { kind, program: "/usr/bin/php".into() }, &options, 5);
+    assert!(of(PhpKind::Fpm).text().contains("pm.max_requests = 2147483647\n"));
+    let cgi = of(PhpKind::Cgi);
+    assert!(cgi.variables().contains(&("PHP_FCGI_MAX_REQUESTS", "2147483647".to_owned())));
+}
+
+/// Regression: PHP quoted the whole argument, and scripts could change all locked values.
+#[test]
+fn locked_values_begin_with_line_that_php_leaves_unquoted() {
+    let found = FoundPhp { kind: PhpKind::Cgi, program: "/usr/bin/php-cgi".into() };
+    let mut plan = plan(found, &PhpOptions::new(PhpSource::Own, 1), 5);
+    plan.values.locked = vec![IniValue::new("error_reporting", "~E_NOTICE").expect("fit")];
+    plan.values.scripts = ScriptsFolder::new(Path::new("/srv/a"));
+    assert_eq!(
+        plan.arguments().last().map(String::as_str),
+        Some("cgi.fix_pathinfo=1\nerror_reporting=0|~E_NOTICE\n[PATH='/srv/a']\nerror_reporting=0|~E_NOTICE")
+    );
 }

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! A shut gate gives no turns. Requests wait in the pool's queue, within the bounds, so a pool that
-//! is being stopped loses no request. Only the supervisor changes the state (`own/demand.rs`).
-//! Tested in `pool/tests.rs`.
+//! is being stopped loses no request. Nor does a stop end a child that works on after its request
+//! (`working.rs`): the pool is in use until then. Only the cores know whether the child of a kept
+//! connection works, so they close these connections before the pool is stopped. Only the
+//! supervisor changes the state (`own/demand.rs`). Tested in `pool/tests.rs`.
 
 use super::{ConnectionState, Pool, PoolBounds};
 use rustix::{
@@ -105,14 +107,23 @@ pub(super) struct DemandState {
     bell: Arc<Notifier>,
     number: usize,
     has_rung: bool,
-    /// Start of the current time without requests, served or waiting.
-    idle_since: Instant,
+    /// Start of the current time without requests, served or waiting. `None` while there are some.
+    idle_since: Option<Instant>,
     opened: u64,
 }
 
 impl DemandState {
     pub(super) fn is_shut(&self) -> bool {
         self.gate != PoolState::Open
+    }
+
+    /// Ends the time without requests.
+    pub(super) fn begin_use(&mut self) {
+        self.idle_since = None;
+    }
+
+    fn idle_for(&self) -> Duration {
+        self.idle_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     fn ring(&mut self) {
@@ -128,29 +139,38 @@ impl ConnectionState {
         if self.demand.is_none() {
             return;
         }
-        let (is_quiet, is_wanted) = (self.open == self.idle(), !self.queue.is_empty());
+        let (is_idle, is_wanted) = (self.open == self.idle(), !self.queue.is_empty());
+        let has_none_open = self.open == 0;
         let demand = self.demand_mut();
         match demand.gate {
             PoolState::Stopped if is_wanted => demand.ring(),
-            PoolState::Closing if is_quiet => demand.ring(),
-            PoolState::Open if is_quiet && !is_wanted => {
-                demand.idle_since = Instant::now();
+            PoolState::Closing if has_none_open => demand.ring(),
+            PoolState::Open if is_idle && !is_wanted => {
+                demand.idle_since.get_or_insert_with(Instant::now);
                 if demand.bell.is_pressed.load(Ordering::Relaxed) {
                     demand.ring();
                 }
             }
+            PoolState::Open => demand.begin_use(),
             _ => {}
         }
+    }
+
+    /// Whether requests are served or wait, or a child works on after its request.
+    fn is_used(&mut self) -> bool {
+        self.open > self.idle() || !self.queue.is_empty() || self.working.is_any()
     }
 }
 
 /// Why a pool was not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StillUsed {
-    /// Requests are being served, or wait.
+    /// Requests are being served or wait, or a child works on after its request.
     Busy,
     /// The pool is idle, with this much time left.
     For(Duration),
+    /// The cores now close the idle connections. Ask again then.
+    Kept,
 }
 
 impl Pool {
@@ -161,7 +181,7 @@ impl Pool {
             bell: bell.clone(),
             number,
             has_rung: false,
-            idle_since: Instant::now(),
+            idle_since: None,
             opened: 0,
         };
         Self::with(bounds, cores, Some(demand))
@@ -179,11 +199,11 @@ impl Pool {
         !state.queue.is_empty()
     }
 
-    /// Whether no request is being served.
+    /// Whether no connection is open and no child works. Rearms the bell.
     pub fn is_quiet(&self) -> bool {
         let mut state = self.lock();
         state.demand_mut().has_rung = false;
-        state.open == state.idle()
+        state.open == 0 && !state.working.is_any()
     }
 
     /// Marks the pool as starting.
@@ -195,12 +215,12 @@ impl Pool {
     pub fn set_open(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();
-        (demand.gate, demand.idle_since) = (PoolState::Open, Instant::now());
+        (demand.gate, demand.idle_since) = (PoolState::Open, Some(Instant::now()));
         demand.opened += 1;
         state.dispatch(self.bounds);
     }
 
-    /// Shuts the gate. The pool rings once no request is being served.
+    /// Shuts the gate. The pool rings once no connection is open.
     pub fn close(&self) {
         let mut state = self.lock();
         state.demand_mut().gate = PoolState::Closing;
@@ -210,15 +230,19 @@ impl Pool {
     /// Shuts the gate if the pool has been idle for `time`.
     ///
     /// # Errors
-    /// The pool is in use, or was used within `time`.
+    /// The pool is in use, or was used within `time`, or has connections, which are closed now.
     pub fn close_if_idle(&self, time: Duration) -> Result<(), StillUsed> {
         let mut state = self.lock();
-        if state.open > state.idle() || !state.queue.is_empty() {
+        if state.is_used() {
             return Err(StillUsed::Busy);
         }
-        let left = time.saturating_sub(state.demand_mut().idle_since.elapsed());
+        let left = time.saturating_sub(state.demand_mut().idle_for());
         if !left.is_zero() {
             return Err(StillUsed::For(left));
+        }
+        if state.open > 0 {
+            state.reclaim(usize::MAX);
+            return Err(StillUsed::Kept);
         }
         state.demand_mut().gate = PoolState::Closing;
         state.dispatch(self.bounds);
@@ -228,8 +252,8 @@ impl Pool {
     /// Idle time of the pool; `None` while in use.
     pub fn idle_for(&self) -> Option<Duration> {
         let mut state = self.lock();
-        let is_idle = state.open == state.idle() && state.queue.is_empty();
-        is_idle.then(|| state.demand_mut().idle_since.elapsed())
+        let is_idle = !state.is_used();
+        is_idle.then(|| state.demand_mut().idle_for())
     }
 
     /// Marks the pool as stopped. Rings if requests wait.

@@ -5,6 +5,7 @@ use super::{pool_state::PoolState, *};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
+    io::Write as _,
     sync::atomic::{AtomicBool, Ordering},
     task::Wake,
     time::{Duration, Instant},
@@ -48,7 +49,7 @@ fn a_core_gets_its_own_connection_back() {
     let lease = turn(&mut pool.ask(0));
     assert_eq!(lease.turn(), PoolTurn::New);
     let mut kept = false;
-    assert_eq!(lease.finish(|| kept = true), ConnectionFate::Keep);
+    assert!(lease.finish(|| kept = true).is_none());
     assert!(kept);
     assert_eq!(turn(&mut pool.ask(0)).turn(), PoolTurn::Kept);
     assert_eq!(pool.snapshot().open, 0, "a lease that is dropped has closed its connection");
@@ -57,11 +58,11 @@ fn a_core_gets_its_own_connection_back() {
 #[test]
 fn retiring_pool_keeps_no_connection_and_serves_new_requests() {
     let pool = pool(2, 2);
-    assert_eq!(turn(&mut pool.ask(0)).finish(|| {}), ConnectionFate::Keep);
+    assert!(turn(&mut pool.ask(0)).finish(|| {}).is_none());
     pool.keep_none();
     assert_eq!(reclaimed(&pool, 0), 1, "what was kept is closed");
     pool.closed(1);
-    assert_eq!(turn(&mut pool.ask(1)).finish(|| panic!("kept")), ConnectionFate::Close);
+    assert!(turn(&mut pool.ask(1)).finish(|| panic!("kept")).is_some());
     assert_eq!(pool.snapshot().open, 0);
 }
 
@@ -75,7 +76,9 @@ fn turns_come_in_the_order_of_the_queue_and_wake() {
     assert!(first.poll(&mut Context::from_waker(&waker)).is_pending());
     assert!(poll(&mut second).is_pending());
     // The second request waits on the same core, but must not overtake.
-    assert_eq!(lease.finish(|| panic!("nobody of this core is first")), ConnectionFate::Close);
+    let lease = lease.finish(|| panic!("nobody of this core is first"));
+    assert!(lease.is_some() && !bell.0.load(Ordering::Relaxed), "the connection is still open");
+    drop(lease);
     assert!(bell.0.load(Ordering::Relaxed));
     assert!(poll(&mut second).is_pending());
     let lease = turn(&mut first);
@@ -101,7 +104,7 @@ fn idle_connections_of_one_core_do_not_starve_another() {
     let pool = pool(2, 9);
     let leases = [turn(&mut pool.ask(0)), turn(&mut pool.ask(0))];
     for lease in leases {
-        assert_eq!(lease.finish(|| {}), ConnectionFate::Keep);
+        assert!(lease.finish(|| {}).is_none());
     }
     let mut other = pool.ask(1);
     assert!(poll(&mut other).is_pending());
@@ -118,9 +121,73 @@ fn leaving_request_passes_turn_on() {
     let lease = turn(&mut pool.ask(0));
     let (mut gone, mut next) = (pool.ask(0), pool.ask(0));
     assert!(poll(&mut gone).is_pending() && poll(&mut next).is_pending());
-    assert_eq!(lease.finish(|| {}), ConnectionFate::Keep);
+    assert!(lease.finish(|| {}).is_none());
     drop(gone);
     assert_eq!(turn(&mut next).turn(), PoolTurn::Kept);
+}
+
+/// A connection whose child still works on a request that is over, and the child's end.
+fn working() -> (UnixStream, UnixStream) {
+    let (mut ours, child) = UnixStream::pair().expect("sockets");
+    ours.write_all(b"the last record").expect("room");
+    (ours, child)
+}
+
+/// Regression: an idle connection held the last free child, so a new connection waited until the
+/// idle connection was old.
+#[test]
+fn working_child_frees_child_of_idle_connection() {
+    let pool = pool(3, 9);
+    let [works, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
+    assert!(idle.finish(|| {}).is_none());
+    let (connection, child) = working();
+    pool.leave_working(connection);
+    drop(works);
+    let _first = turn(&mut pool.ask(0));
+    assert_eq!(reclaimed(&pool, 1), 0, "the third child is free");
+    let second = turn(&mut pool.ask(0));
+    assert_eq!(reclaimed(&pool, 1), 1, "the second request needs the child of the idle connection");
+    pool.closed(1);
+    // The child ends, so its connection counts no more.
+    drop(child);
+    assert!(second.finish(|| {}).is_none());
+    let _third = turn(&mut pool.ask(1));
+    assert_eq!(reclaimed(&pool, 0), 0);
+}
+
+/// Regression: requests were refused although a child was free.
+#[test]
+fn queue_without_places_takes_requests_with_free_child() {
+    let served = pool(1, 0);
+    assert!(turn(&mut served.ask(0)).finish(|| {}).is_none());
+    let mut other = served.ask(1);
+    assert!(poll(&mut other).is_pending(), "until core 0 has closed its idle connection");
+    assert!(matches!(poll(&mut served.ask(1)), Poll::Ready(Err(QueueFull))));
+    assert_eq!(reclaimed(&served, 0), 1);
+    served.closed(1);
+    let _lease = turn(&mut other);
+    assert!(matches!(poll(&mut served.ask(1)), Poll::Ready(Err(QueueFull))), "the child is busy");
+
+    let bell = pool_state::Notifier::new().expect("a descriptor");
+    let bounds = PoolBounds { connections_max: 1, queue_max: 0, idle_max: 1 };
+    let stopped = Pool::on_demand(bounds, 2, &bell, 7);
+    let mut first = stopped.ask(0);
+    assert!(poll(&mut first).is_pending(), "until the pool has started");
+    assert!(matches!(poll(&mut stopped.ask(0)), Poll::Ready(Err(QueueFull))));
+    assert_eq!(bell.heard(), [7]);
+}
+
+#[test]
+fn paused_pool_gives_no_turns() {
+    let pool = pool(1, 9);
+    assert!(turn(&mut pool.ask(0)).finish(|| {}).is_none());
+    pool.pause();
+    assert_eq!(reclaimed(&pool, 0), 1, "the connection leads to no child");
+    pool.closed(1);
+    let mut waits = pool.ask(0);
+    assert!(pool.is_shut() && poll(&mut waits).is_pending());
+    pool.resume();
+    assert_eq!(turn(&mut waits).turn(), PoolTurn::New);
 }
 
 fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<pool_state::Notifier>) {
@@ -133,12 +200,14 @@ fn on_demand(connections_max: usize) -> (Arc<Pool>, Arc<pool_state::Notifier>) {
 fn a_pool_that_does_not_run_rings_and_its_requests_wait() {
     let (pool, bell) = on_demand(2);
     assert_eq!(pool.gate(), Some((PoolState::Stopped, 0)));
-    let (mut first, mut second) = (pool.ask(0), pool.ask(1));
-    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    // Two requests will have a child at once, and two may wait.
+    let mut waiting = [pool.ask(0), pool.ask(1), pool.ask(0), pool.ask(1)];
+    assert!(waiting.iter_mut().all(|waiting| poll(waiting).is_pending()));
     assert!(matches!(poll(&mut pool.ask(0)), Poll::Ready(Err(QueueFull))));
     assert_eq!(bell.heard(), [7], "once, however many wait");
     assert!(pool.is_wanted());
     pool.set_starting();
+    let [mut first, mut second, ..] = waiting;
     assert!(poll(&mut first).is_pending());
     pool.set_open();
     assert_eq!([turn(&mut first).turn(), turn(&mut second).turn()], [PoolTurn::New, PoolTurn::New]);
@@ -150,7 +219,7 @@ fn pool_stops_only_without_requests_and_loses_none() {
     let (pool, bell) = on_demand(2);
     pool.set_open();
     let [busy, idle] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
-    assert_eq!(idle.finish(|| {}), ConnectionFate::Keep);
+    assert!(idle.finish(|| {}).is_none());
     assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Busy));
     pool.close();
     let mut late = pool.ask(1);
@@ -158,13 +227,44 @@ fn pool_stops_only_without_requests_and_loses_none() {
     assert_eq!(reclaimed(&pool, 1), 1);
     pool.closed(1);
     assert!(!pool.is_quiet() && bell.heard().is_empty());
-    assert_eq!(busy.finish(|| panic!("nothing is kept of what is stopped")), ConnectionFate::Close);
+    assert!(busy.finish(|| panic!("nothing is kept of what is stopped")).is_some());
     assert_eq!(bell.heard(), [7]);
     assert!(pool.is_quiet());
     pool.set_stopped();
     assert_eq!(bell.heard(), [7], "somebody waits");
     pool.set_open();
     assert_eq!(turn(&mut late).turn(), PoolTurn::New);
+}
+
+/// Regression: the pool was killed while a script worked on after its client had left.
+#[test]
+fn pool_does_not_stop_while_child_works() {
+    let (pool, _) = on_demand(1);
+    pool.set_open();
+    let lease = turn(&mut pool.ask(0));
+    let (connection, child) = working();
+    pool.leave_working(connection);
+    drop(lease);
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Busy));
+    assert!(pool.idle_for().is_none() && !pool.is_quiet());
+    drop(child);
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Ok(()));
+    assert!(pool.is_quiet());
+}
+
+#[test]
+fn cores_close_idle_connections_before_stop() {
+    let (pool, _) = on_demand(1);
+    pool.set_open();
+    assert!(turn(&mut pool.ask(0)).finish(|| {}).is_none());
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Kept));
+    assert_eq!(reclaimed(&pool, 0), 1);
+    let (connection, child) = working();
+    pool.leave_working(connection);
+    pool.closed(1);
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Busy));
+    drop(child);
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Ok(()));
 }
 
 #[test]
@@ -187,8 +287,8 @@ fn an_idle_pool_is_stopped_after_its_time_or_when_others_need_its_place() {
 fn no_more_is_kept_than_may_be() {
     let pool = Pool::new(PoolBounds { connections_max: 2, queue_max: 9, idle_max: 1 }, 2);
     let [first, second] = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
-    assert_eq!(first.finish(|| {}), ConnectionFate::Keep);
-    assert_eq!(second.finish(|| panic!("one is kept already")), ConnectionFate::Close);
+    assert!(first.finish(|| {}).is_none());
+    assert!(second.finish(|| panic!("one is kept already")).is_some());
     assert_eq!(pool.snapshot().open, 1);
 }
 
@@ -252,7 +352,7 @@ proptest! {
                 PoolStep::Leave(at) if !waiting.is_empty() => { waiting.remove(at % waiting.len()); }
                 PoolStep::Finish(at) if !leases.is_empty() => {
                     let (core, lease) = leases.remove(at % leases.len());
-                    lease.finish(|| *kept.entry(core).or_default() += 1);
+                    drop(lease.finish(|| *kept.entry(core).or_default() += 1));
                 }
                 PoolStep::Break(at) if !leases.is_empty() => { leases.remove(at % leases.len()); }
                 PoolStep::Janitor(core) => {
@@ -263,7 +363,10 @@ proptest! {
                         pool.closed(count);
                     }
                 }
-                PoolStep::Retire(core) if pool.retire(core) => *kept.get_mut(&core).expect("kept") -= 1,
+                PoolStep::Retire(core) if pool.retire(core) => {
+                    *kept.get_mut(&core).expect("kept") -= 1;
+                    pool.closed(1);
+                }
                 _ => {}
             }
             let open = pool.snapshot().open;
@@ -316,7 +419,7 @@ fn longest_running_requests_are_named() {
     assert_eq!((first.method(), first.host()), (&b"GET"[..], &b"a.example"[..]));
     drop(old);
     assert_eq!(paths(9), ["/young"]);
-    assert_eq!(young.finish(|| ()), ConnectionFate::Keep);
+    assert!(young.finish(|| ()).is_none());
     assert!(paths(9).is_empty());
     let counted: Vec<_> = pool.times().wait.classes().map(|(_, count)| count).collect();
     assert_eq!(counted, [2]);
