@@ -291,12 +291,22 @@ impl Explanation<'_> {
             return;
         }
         let raw = asked.request.map_or_else(|| encoded(own), |request| request.target.path.into());
-        if self.outcome(&site, asked, own, (own, own), &raw) {
+        let mut decoded = Vec::new();
+        let has_encoded_slash =
+            path::decode_for_program(&raw, &mut decoded).is_ok_and(|path| path.has_encoded_slash());
+        let candidates = rules.candidates(own, asked);
+        if has_encoded_slash && !candidates.is_empty() {
+            self.say("  no file can have the path, because of its encoded slash");
+        } else if self.outcome(&site, asked, own, (own, own), &raw) {
             return;
         }
-        for candidate in rules.candidates(own, asked) {
+        for candidate in candidates {
             let target = candidate.of(own);
             self.say(format_args!("try {candidate}: {}", target.escape_ascii()));
+            if has_encoded_slash && candidate.has_own() {
+                self.say("  passed over: a path with an encoded slash would be a second name of the file");
+                continue;
+            }
             if !rules.leaves_to_files(&target, asked) {
                 self.say("  passed over: a route for other clients or with another action covers this path");
                 continue;
@@ -355,7 +365,7 @@ impl Explanation<'_> {
         let name = format!("{}{}", site.path().display(), below.escape_ascii());
         let handle = match self.look_up(site, raw) {
             Ok(handle) => handle,
-            // The server tries no other path.
+            // The server tries no other path. `files` has passed over encoded slashes.
             Err(status) => {
                 self.say(format_args!("answer: {}, because no file can have the path", status.code()));
                 return true;

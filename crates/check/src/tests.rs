@@ -3,7 +3,7 @@
 
 use crate::{ServePlan, explain};
 use std::{fs, io, net::SocketAddr, path::Path};
-use vermeil_config::{GivenParts, Surroundings, load_with_places, take};
+use vermeil_config::{GivenParts, ServeOptions, Surroundings, load_with_places, take};
 use vermeil_topology::{Allowed, synthetic};
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
@@ -55,17 +55,21 @@ fn missing_root_of_each_host_has_its_place() {
     assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
 }
 
-/// Regression: the explanation went on with the next path of `try`, and the server answered 404.
 #[test]
-fn explanation_ends_at_path_that_no_file_has() {
+fn explanation_passes_over_own_path_with_encoded_slash() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("site")).unwrap();
     fs::write(folder.path().join("site/page.html"), "page").unwrap();
-    let text = "[[host]]\nroot = \"site\"\ntry = [\"{path}\", \"/page.html\"]\n";
-    let options = take(&folder.path().join("v.toml"), &text.to_owned().into(), &surroundings()).unwrap();
-    let answer = |url| explain(&options, url).unwrap().lines().last().unwrap_or_default().to_owned();
-    assert_eq!(answer("/a%2fb"), "answer: 404, because no file can have the path");
-    assert!(answer("/a/b").starts_with("answer: the file "), "{}", answer("/a/b"));
+    for (candidates, found) in [("\"{path}\", \"/page.html\"", true), ("\"{path}\", \"{path}.html\"", false)]
+    {
+        let text = format!("[[host]]\nroot = \"site\"\ntry = [{candidates}]\n");
+        let options = take(&folder.path().join("v.toml"), &text.into(), &surroundings()).unwrap();
+        for url in ["/a%2fb", "/a/b"] {
+            let lines = explain(&options, url).unwrap();
+            let answer = lines.lines().last().unwrap_or_default();
+            assert!(answer.starts_with(if found { "answer: the file " } else { "answer: 404" }), "{lines}");
+        }
+    }
 }
 
 /// Regression: after a rewrite the explanation left out the rules that an earlier route has for the
@@ -237,11 +241,21 @@ fn missing_candidate_is_warned_of() {
 }
 
 #[test]
-fn programs_without_a_user_are_shown_as_the_servers() {
-    let text = "[[host]]\nroot = \".\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
-    let options = take("/v.toml".as_ref(), &text.to_owned().into(), &surroundings()).unwrap();
-    let plan = ServePlan::new(&options).to_string();
-    assert!(plan.contains("; /cgi-bin*: CGI as the server's user\n"), "{plan}");
+fn programs_with_the_servers_rights_are_shown() {
+    let host = "[[host]]\nroot = \".\"\n[[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n";
+    let options =
+        |keys: &str| take("/v.toml".as_ref(), &format!("{keys}{host}").into(), &surroundings()).unwrap();
+    let shows = |options: &ServeOptions, what: &str| {
+        let plan = ServePlan::new(options).to_string();
+        assert!(plan.contains(&format!("; /cgi-bin*: {what}\n")), "{plan}");
+    };
+    shows(&options(""), "CGI as the server's user");
+    let mut named = options("[cgi]\nuser = \"nobody\"\n");
+    named.user = Some("daemon".parse().unwrap());
+    shows(&named, "CGI");
+    // Regression: the plan did not say so if the programs have the server's user by name.
+    named.user = Some("nobody".parse().unwrap());
+    shows(&named, "CGI as the server's user");
 }
 
 #[test]

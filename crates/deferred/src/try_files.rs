@@ -4,7 +4,8 @@
 //! their own. The candidates are looked up in the file cache one after the other, and the first
 //! that names a file, a program or (with a slash at its end) a folder answers. A route covers a
 //! candidate as it covers a request: a candidate of a route that is not for this client, or that
-//! has another action, is passed over.
+//! has another action, is passed over. For a path with an encoded slash, so is a candidate made of
+//! the path, because the file would get a second name.
 //! Tested through the binary (`crates/e2e/tests/e2e/try_files.rs`).
 
 use crate::calls;
@@ -39,15 +40,17 @@ pub(crate) async fn answer(
         }
     };
     let mut decoded = Vec::new();
-    let own = match path::decode_for_program(request.target.path, &mut decoded) {
-        Ok(path) => path.bytes,
+    let path = match path::decode_for_program(request.target.path, &mut decoded) {
+        Ok(path) => path,
         Err(wrong) => return Ok(refused(connection, wrong.status(), *head)),
     };
+    let own = path.bytes;
     let rules = host.host().rules;
     let asked = head.asked(request);
     for candidate in rules.candidates(own, asked) {
         let target = candidate.of(own);
-        if !rules.leaves_to_files(&target, asked) {
+        let is_second_name = path.has_encoded_slash() && candidate.has_own();
+        if is_second_name || !rules.leaves_to_files(&target, asked) {
             continue;
         }
         let handle = match calls::look_up(connection, &site, &encoded(&target)).await? {

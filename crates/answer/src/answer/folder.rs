@@ -8,7 +8,7 @@ use super::{Answer, Deferred, error, found, not_served, resolved};
 use vermeil::now_ms;
 use vermeil_exchange::AnswerHead;
 use vermeil_files::{Entry, EntryHandle, EntryOutcome, Lookup, UnopenedFolder};
-use vermeil_http::{Request, Status};
+use vermeil_http::{Request, Status, path::PathError};
 use vermeil_routing::hosts::{HostId, OpenedHost};
 use vermeil_state::core_context::CoreContext;
 
@@ -47,7 +47,7 @@ fn by_folder(
     let handle = match cache.lookup(hosts.site(), request.target.path, now_ms()) {
         // A clone writes a counter of this core only.
         Lookup::Hit(handle) => handle.clone(),
-        Lookup::Never(status) => return error(local, status, b"", *head, out),
+        Lookup::Never(status) => return unnamed(local, host, request, status, *head, out),
         Lookup::Miss(mut job) => match job.try_now() {
             Ok(loaded) => cache.insert(loaded),
             Err(_) => return Answer::Slow(Deferred::Resolve(job)),
@@ -80,7 +80,7 @@ fn unopened(
 ) -> Option<Answer> {
     let job = match local.cache.look_past(folder, request.target.path, now_ms) {
         Ok(job) => job,
-        Err(status) => return Some(error(local, status, b"", *head, out)),
+        Err(status) => return Some(unnamed(local, host, request, status, *head, out)),
     };
     match job.try_now() {
         Ok(entry) => Some(by_entry(local, host, request, entry?, head, out)),
@@ -132,7 +132,27 @@ pub(super) fn tried(
     head: AnswerHead,
 ) -> Option<Answer> {
     let is_missing = matches!(outcome, EntryOutcome::NotFound(_));
+    if is_missing { other_paths(local, host, request, head) } else { None }
+}
+
+/// The answer for a path that no file can have. Behind an encoded slash, other paths may answer, as
+/// for a path without a file.
+fn unnamed(
+    local: &mut CoreContext,
+    host: HostId,
+    request: &Request<'_>,
+    status: Status,
+    head: AnswerHead,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let has_encoded_slash = status == PathError::EncodedSlash.status();
+    let other = if has_encoded_slash { other_paths(local, host, request, head) } else { None };
+    other.unwrap_or_else(|| error(local, status, b"", head, out))
+}
+
+/// The look-up of other paths, if `host` has such paths.
+fn other_paths(local: &CoreContext, host: HostId, request: &Request<'_>, head: AnswerHead) -> Option<Answer> {
     let rules = local.hosts.hosts().host(host).rules;
-    (is_missing && rules.has_candidates(request, head.asked(request)))
-        .then(|| Answer::Slow(Deferred::Try(local.hosts.met(host))))
+    let has_candidates = rules.has_candidates(request, head.asked(request));
+    has_candidates.then(|| Answer::Slow(Deferred::Try(local.hosts.met(host))))
 }

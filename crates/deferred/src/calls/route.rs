@@ -23,7 +23,7 @@ use vermeil_gateway::{
 use vermeil_http::{
     Request, Status,
     gateway::split,
-    path::{self, ProgramPath},
+    path::{self, PathError, ProgramPath},
 };
 use vermeil_routing::hosts::{Met, OpenedHost, RunBy};
 use vermeil_settings::php::{EXTENSION, INDEX};
@@ -195,16 +195,19 @@ impl RouteSearch<'_> {
 
     fn as_file(&mut self, handle: Result<EntryHandle, Status>) -> RequestRoute {
         let Self { connection, site, request, head, call } = self;
+        let names_nothing = match &handle {
+            Ok(handle) => matches!(handle.outcome(), EntryOutcome::NotFound(_)),
+            Err(status) => *status == PathError::EncodedSlash.status(),
+        };
+        if names_nothing && call.host.host().rules.has_candidates(request, head.asked(request)) {
+            return RequestRoute::File(Answer::Slow(Deferred::Try(call.host.clone())));
+        }
         let handle = match handle {
             Ok(handle) => handle,
             Err(status) => return refused(connection, status, **head),
         };
         let out = &mut connection.output;
         RequestRoute::File(core_context::with(|local| {
-            let is_missing = matches!(handle.outcome(), EntryOutcome::NotFound(_));
-            if is_missing && call.host.host().rules.has_candidates(request, head.asked(request)) {
-                return Answer::Slow(Deferred::Try(call.host.clone()));
-            }
             // A dot segment may remove the name of a program, as in `/docs/x.php/..`.
             if let EntryOutcome::Program { script } = handle.outcome()
                 && path::names_folder(request.target.path)

@@ -97,6 +97,7 @@ fn explanation_names_host_route_and_file() {
         ("/folder/", vec!["answer: the listing of"]),
         ("/page/", vec!["answer: refused by the route /page/index.html, which covers the index page"]),
         ("/any/path", vec!["try /app.php: /app.php", &*format!("answer: PHP: {root}/app.php")]),
+        ("/about%2Ehtml/a%2Fb", vec!["passed over: a path with an encoded slash", "try /app.php: /app.php"]),
         (
             "/s/about.html",
             vec![

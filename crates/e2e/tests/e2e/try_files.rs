@@ -28,13 +28,20 @@ fn front_controller_gets_the_paths_without_a_file(io: Io) {
         "[[host]]\nroot = \"site\"\nphp = true\ntry = [\"{path}\", \"/index.php\"]\n",
     );
     let mut client = server.client();
-    for (target, x) in
-        [("/blog/2026/hello", "-"), ("/wp-json/?x=1", "1"), ("/a/missing.php/b", "-"), ("/caf%C3%A9", "-")]
-    {
+    for (target, x) in [
+        ("/blog/2026/hello", "-"),
+        ("/wp-json/?x=1", "1"),
+        ("/a/missing.php/b", "-"),
+        ("/caf%C3%A9", "-"),
+        ("/wiki/AC%2FDC", "-"),
+        ("/a/missing.php/b%2Fc", "-"),
+        // The file has one name only.
+        ("/folder%2Fa.txt", "-"),
+    ] {
         let response = client.get(target);
         assert_eq!((response.status, response.text()), (200, &*format!("GET {target} /index.php - {x} ")));
     }
-    for target in ["/comment", "/comment/", "/missing.php"] {
+    for target in ["/comment", "/comment/", "/comment%2F", "/missing.php"] {
         client.send(format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"));
         let response = client.read(ExpectedContent::Follows);
         assert_eq!(
@@ -81,6 +88,9 @@ fn pages_have_short_addresses(io: Io) {
     assert_eq!(client.get("/app/any/route").text(), "shell");
     let missing = client.get("/missing");
     assert_eq!((missing.status, missing.text()), (404, "none"));
+    for target in ["/docs%2Findex.html", "/docs%2Findex", "/%2Fdocs"] {
+        assert_eq!(client.get(target).status, 404, "{target}");
+    }
     assert_eq!(client.request("POST", "/about", &[]).status, 405);
     server.stops_clean();
 }

@@ -41,6 +41,11 @@ impl Candidate {
         Self::Path("".into())
     }
 
+    /// Whether the path is the request's own, perhaps with a text behind it.
+    pub fn has_own(&self) -> bool {
+        matches!(self, Self::Path(_))
+    }
+
     /// The path for a request with the path `own`, decoded. The path of a folder, which ends in a
     /// slash, stands without this slash before a text.
     pub fn of(&self, own: &[u8]) -> Vec<u8> {
