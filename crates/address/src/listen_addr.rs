@@ -98,6 +98,15 @@ impl ListenAddr {
         self.tcp().map(|addr| addr.port()).filter(|port| *port != 0)
     }
 
+    /// The place alone: a unix socket that is not bound, with the default mode.
+    #[must_use]
+    pub fn place(self) -> Self {
+        match self {
+            Self::Tcp(_) => self,
+            Self::Unix(UnixAddr { path, .. }) => Self::Unix(UnixAddr { path, mode: UNIX_MODE, file: None }),
+        }
+    }
+
     /// Whether both are the same place; the mode of a socket's file does not count.
     pub fn is_at(&self, other: &Self) -> bool {
         match (self, other) {
@@ -193,6 +202,7 @@ mod tests {
         }
         assert!(bound.is_at(&ListenAddr::Unix(unix.with_mode(0o666))));
         assert!(!bound.is_at(&tcp));
+        assert_eq!((bound.place(), tcp.place()), (ListenAddr::Unix(unix.with_mode(UNIX_MODE)), tcp));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use php::PhpArgs;
 use programs::ProgramsArgs;
 use std::path::PathBuf;
 use tls::TlsArgs;
-use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
+use vermeil_config::{CgiSettings, ConfigText, GivenParts, ServeOptions, Surroundings, keep_what_is_fixed};
 use vermeil_files::TypeOf;
 use vermeil_log::LogTarget;
 use vermeil_server::{Assigned, InstanceProgram, ServeError, ServerEnded, supervise};
@@ -332,9 +332,14 @@ impl ServeArgs {
             ..Surroundings::here()?
         };
         match (&self.config, assigned.text()) {
-            // The supervisor has logged the problems of included files.
             (Some(file), Some(text)) => {
-                Ok(ServeOptions { left_out: Vec::new(), ..vermeil_config::take(file, text, &around)? })
+                let mut options = vermeil_config::take(file, text, &around)?;
+                if let Some(text) = assigned.fixed_text() {
+                    let earlier = vermeil_config::take(file, text, &around)?;
+                    keep_what_is_fixed(&earlier, &mut options, CgiSettings::of(&earlier));
+                }
+                // The supervisor has logged the problems of included files.
+                Ok(ServeOptions { left_out: Vec::new(), ..options })
             }
             _ => self.resolve(&around),
         }

@@ -1,11 +1,12 @@
 //! Reload: another configuration for a running server, prepared aside, then refused as a whole or
 //! swapped in as a whole.
 //!
-//! Every step that can fail comes before any change: reading the file, opening addresses, the
-//! default host's folder and the log. Unix sockets get their paths last. Then each core changes
-//! between two of its events. No connection is closed, because open connections get the new limits
-//! and hosts with their next request. The server logs settings that cannot change while it runs,
-//! and keeps them. Tested through the binary (`crates/e2e/tests/e2e/reload.rs`).
+//! Settings that cannot change while the server runs are restored first. Every step that can fail
+//! comes before any change: reading the file, opening addresses, the default host's folder and the
+//! log. Unix sockets get their paths last. Then each core changes between two of its events. No
+//! connection is closed, because open connections get the new limits and hosts with their next
+//! request. The server logs the settings that only a restart changes. Tested through the binary
+//! (`crates/e2e/tests/e2e/reload.rs`).
 
 use crate::{
     cores::{self, CoreChanges, CoreError, NewLog},
@@ -15,7 +16,9 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
+    collections::HashSet,
     io,
+    path::Path,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -23,8 +26,7 @@ use vermeil::Handle;
 use vermeil_accept::listening::Listening;
 use vermeil_address::ListenAddr;
 use vermeil_check::connections_that_fit;
-use vermeil_config::{ServeOptions, Surroundings, keys_that_differ};
-use vermeil_files::StoreOptions;
+use vermeil_config::{CgiSettings, ServeOptions, Surroundings, keep_what_is_fixed};
 use vermeil_gateway::programs::{ProgramsShared, ReviseError, Revision};
 use vermeil_io::CacheOnly;
 use vermeil_log::{Log, LogCounts, Notices, operator_log::log_line};
@@ -210,9 +212,10 @@ impl RunningServer {
         }
         let options = vermeil_config::load(&file, &Surroundings::here()?.of_running(&present.options))?;
         refuse_mode_of_passed(&present.bound, &options)?;
-        self.check(&present, &options)?;
-        let (added, names) = self.listen_on_added(&present, &options)?;
-        let prepared = self.prepare(&present, options, added)?;
+        let new = self.keep_fixed(&present, options);
+        self.check(&present, &new.options)?;
+        let (added, names) = self.listen_on_added(&present, &new.options)?;
+        let prepared = self.prepare(&present, new, added)?;
         // Last, because a unix socket with another mode takes the place of the former one.
         names.publish().map_err(ReloadError::Broker)?;
         Ok(self.take(&mut present, prepared))
@@ -250,13 +253,30 @@ impl RunningServer {
         if present.server.is_draining() || present.log.is_none() {
             return Err(ReloadError::Stopping);
         }
-        self.check(&present, &options)?;
-        self.prepare(&present, options, added)
+        let new = self.keep_fixed(&present, options);
+        self.check(&present, &new.options)?;
+        self.prepare(&present, new, added)
     }
 
     /// The second half of a reload. Returns the lines to log.
-    pub(crate) fn take_given(&self, prepared: PreparedReload) -> Vec<String> {
-        self.take(&mut self.present(), prepared)
+    pub(crate) fn take_given(&self, mut prepared: PreparedReload) -> Vec<String> {
+        let mut present = self.present();
+        if present.server.is_draining() {
+            // The order to stop came between the halves, and no core would close these sockets.
+            prepared.added.clear();
+        }
+        self.take(&mut present, prepared)
+    }
+
+    /// Restores the settings that cannot change while the server runs, so that the checks and the
+    /// programs see the settings that will be in force.
+    fn keep_fixed(&self, present: &Present, mut options: ServeOptions) -> NewOptions {
+        let cgi = match self.programs.as_ref().and_then(|programs| programs.cgi()) {
+            Some(_) => CgiSettings::Fixed,
+            None => CgiSettings::Open,
+        };
+        let fixed = keep_what_is_fixed(&present.options, &mut options, cgi);
+        NewOptions { options, fixed }
     }
 
     /// Checks what can be checked without a change.
@@ -276,10 +296,10 @@ impl RunningServer {
     fn prepare(
         &self,
         present: &Present,
-        options: ServeOptions,
+        new: NewOptions,
         added: Vec<Listening>,
     ) -> Result<PreparedReload, ReloadError> {
-        let old = &present.options;
+        let (old, options) = (&present.options, &new.options);
         let log = match options.log == old.log {
             true => None,
             false => {
@@ -288,35 +308,35 @@ impl RunningServer {
             }
         };
         let hosts = &options.hosts;
+        let explained = |why: ReviseError| of_programs(why.explained(&new.fixed));
         let programs = match &self.programs {
-            Some(programs) => Some(programs.revise(old, &options).map_err(of_programs)?),
+            Some(programs) => Some(programs.revise(old, options).map_err(explained)?),
             // Without a spawner, the server would send programs as files.
             None if hosts.have_php() || hosts.have_cgi() => return Err(of_programs(ReviseError::NoSpawner)),
             None => None,
         };
-        Ok(PreparedReload { options, added, log, programs })
+        if log.is_some() || have_new_logs(old, options) {
+            // The file may change again before a host writes the first line.
+            self.broker.learn();
+        }
+        Ok(PreparedReload { new, added, log, programs })
     }
 
     /// The reasons why HTTPS of a new configuration cannot be served, a line each.
     fn certificate_troubles(&self, before: Option<&Arc<ServerTls>>, options: &ServeOptions) -> Vec<String> {
-        let cores = TlsCores { serving: &self.handle, idle: None };
-        let of_start = || ServerTls::of_start(options, self.tickets.clone(), None, cores);
-        match before.cloned().or_else(of_start) {
-            Some(tls) => {
-                vermeil_check::troubles_of_first(&options.hosts, |host| tls.certificates().check(host))
-            }
-            None => Vec::new(),
-        }
+        let certificates = match before {
+            Some(tls) => tls.certificates().clone(),
+            None if options.tls.listen.is_empty() => return Vec::new(),
+            // Without the workers of handshakes, whose handler lives as long as the runtime.
+            None => ServerTls::certificates_of(&options.tls, self.tickets.clone()),
+        };
+        vermeil_check::troubles_of_first(&options.hosts, |host| certificates.check(host))
     }
 
     fn take(&self, present: &mut Present, prepared: PreparedReload) -> Vec<String> {
-        let PreparedReload { mut options, added, log, programs: mut revision } = prepared;
+        let PreparedReload { new, added, log, programs: mut revision } = prepared;
+        let NewOptions { options, fixed } = new;
         let programs = self.programs.as_ref();
-        if programs.is_some_and(|programs| programs.cgi().is_none()) && options.hosts.have_cgi() {
-            // No program has used the old CGI settings yet.
-            present.options.cgi.clone_from(&options.cgi);
-        }
-        let fixed = keep_what_is_fixed(&present.options, &mut options);
         let connections_max = connections_that_fit(&options);
         let cores = TlsCores { serving: &self.handle, idle: self.idle.wanted(&options) };
         let tls = ServerTls::of_reload(present.server.tls.as_ref(), &options, &self.tickets, cores);
@@ -414,12 +434,25 @@ impl StatusPage for RunningServer {
     }
 }
 
+/// The options of a reload, after the settings that cannot change were restored.
+struct NewOptions {
+    options: ServeOptions,
+    /// The keys whose change is ignored.
+    fixed: Vec<&'static str>,
+}
+
 /// Everything that a reload needs.
 pub(crate) struct PreparedReload {
-    options: ServeOptions,
+    new: NewOptions,
     added: Vec<Listening>,
     log: Option<Log>,
     programs: Option<Revision>,
+}
+
+/// Whether a host of `new` has a log file that no host of `old` has.
+fn have_new_logs(old: &ServeOptions, new: &ServeOptions) -> bool {
+    let known: HashSet<&Path> = old.hosts.log_files().collect();
+    new.hosts.log_files().any(|path| !known.contains(path))
 }
 
 /// The refusal by the programs.
@@ -479,40 +512,4 @@ impl Overseer for RunningServer {
         present.server.hand_over();
         signals::stop_for(pid);
     }
-}
-
-/// Restores in `new` the settings that cannot change while the server runs. Returns the keys whose
-/// change was ignored.
-fn keep_what_is_fixed(old: &ServeOptions, new: &mut ServeOptions) -> Vec<&'static str> {
-    let layout = keys_that_differ(&old.instances, &new.instances);
-    let changed = [
-        ("control", old.control != new.control),
-        ("user", old.user != new.user),
-        ("balance", old.balance != new.balance),
-        ("io", old.io != new.io),
-        ("policy", old.policy != new.policy),
-        ("agent", old.balancers.agent != new.balancers.agent),
-        ("cache", StoreOptions { pages: new.store.pages, ..old.store.clone() } != new.store),
-        ("memory", old.store.pages != new.store.pages),
-        ("hosts.open_max", old.sites_open_max != new.sites_open_max),
-        ("cgi", old.cgi != new.cgi && new.hosts.have_cgi()),
-        ("programs.spool_folder", old.gateway.spool_folder != new.gateway.spool_folder),
-        ("programs.spool_bytes", old.gateway.spool_bytes != new.gateway.spool_bytes),
-    ];
-    new.control.clone_from(&old.control);
-    new.placement.clone_from(&old.placement);
-    new.cpus.clone_from(&old.cpus);
-    new.instances.clone_from(&old.instances);
-    new.user.clone_from(&old.user);
-    new.balance = old.balance;
-    new.io = old.io;
-    new.policy = old.policy;
-    new.balancers.agent.clone_from(&old.balancers.agent);
-    new.store.clone_from(&old.store);
-    new.sites_open_max = old.sites_open_max;
-    new.cgi.clone_from(&old.cgi);
-    new.gateway.spool_folder.clone_from(&old.gateway.spool_folder);
-    new.gateway.spool_bytes = old.gateway.spool_bytes;
-    let others = changed.into_iter().filter_map(|(key, changed)| changed.then_some(key));
-    layout.into_iter().chain(others).collect()
 }

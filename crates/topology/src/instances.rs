@@ -35,6 +35,8 @@ pub struct Instance {
     /// The nodes with memory that are nearest to these cpus, ascending. Empty if no node is known
     /// to be near, so that the memory is not bound.
     pub nodes: Vec<NodeId>,
+    /// Number of instances of the server, this one included. They share the memory of the machine.
+    pub count: usize,
 }
 
 impl fmt::Display for InstanceSelection {
@@ -84,15 +86,20 @@ impl InstanceSelection {
                 (0..count).map(|instance| by_node[end(instance)..end(instance + 1)].to_vec()).collect()
             }
         };
-        parts.into_iter().map(|cpus| Instance::on(machine, cpus)).collect()
+        let count = parts.len();
+        let on = |cpus: Vec<CpuId>| {
+            let nodes: BTreeSet<NodeId> = cpus.iter().filter_map(|cpu| node_of(machine, *cpu)).collect();
+            Instance { cpus, nodes: nodes.into_iter().collect(), count }
+        };
+        parts.into_iter().map(on).collect()
     }
 }
 
 impl Instance {
-    /// An instance on these cpus.
-    pub fn on(machine: &Machine, cpus: Vec<CpuId>) -> Instance {
-        let nodes: BTreeSet<NodeId> = cpus.iter().filter_map(|cpu| node_of(machine, *cpu)).collect();
-        Instance { cpus, nodes: nodes.into_iter().collect() }
+    /// Number of instances of the server to which all of `instances` belong: more than their
+    /// number, if they are those of a single process.
+    pub fn count_of(instances: &[Instance]) -> usize {
+        instances.first().map_or(1, |instance| instance.count)
     }
 }
 
@@ -157,6 +164,7 @@ mod tests {
         let ids = |cpus: &[u32], nodes: &[u32]| Instance {
             cpus: cpus.iter().copied().map(CpuId).collect(),
             nodes: nodes.iter().copied().map(NodeId).collect(),
+            count: 3,
         };
         assert_eq!(instances, [ids(&[0, 1, 6], &[0]), ids(&[2, 3], &[2]), ids(&[4, 5], &[])]);
     }

@@ -55,7 +55,7 @@ impl ServeArgs {
         self.php.refuse_superuser()?;
         let placement = RequestedPlacement { cores: self.cores.clone(), instances: self.instances };
         let instances = around.instances(&placement)?;
-        self.refuse_contradictions(instances.len())?;
+        self.refuse_contradictions(Instance::count_of(&instances))?;
         let trace = self.trace_of(&instances)?;
         let cpus = cpus_of(&instances);
         let mut limits = ConnectionLimits::from(self.limits);
@@ -77,8 +77,8 @@ impl ServeArgs {
         let mut listen = addresses(&self.listen, around)?;
         let tls = self.tls.options(around, &mut listen)?;
         let balancers = BalancerOptions { agent, load_report: LoadReport::default() };
-        let (store, compression) =
-            (self.store(instances.len()), CompressionOptions::of_each(instances.len()));
+        let count = Instance::count_of(&instances);
+        let (store, compression) = (self.store(count), CompressionOptions::of_each(count));
         Ok(ServeOptions {
             balancers,
             listen,

@@ -649,9 +649,9 @@ table! {
         host_running_max: u64 = cgi::HOST_RUNNING_MAX as u64; from 1, to 100_000,
         /// The most waiting requests of a host. Beyond the bound: 503.
         host_waiting_max: u64 = cgi::HOST_WAITING_MAX as u64; from 0, to 1_000_000,
-        /// The longest run time of a program. Then the server kills the program and all its
-        /// descendants: 504, or the answer is cut. `timeout` and `queue_timeout` in
-        /// `[programs]` bound the silence of a program and the wait of a request.
+        /// The longest run time of a program. Then the server kills the program and its process
+        /// group: 504, or the answer is cut. `timeout` and `queue_timeout` in `[programs]` bound
+        /// the silence of a program and the wait of a request.
         timeout: Span = cgi::TIME_LIMIT.into(),
         /// The most address space of each process of a program, in bytes, from 1M. Without the key:
         /// no bound.
@@ -674,8 +674,8 @@ table! {
         /// Environment variables, as `{ NAME = "value" }`. The server sets the variables that
         /// describe the request.
         environment: FreeTable<String> = FreeTable::NONE,
-        /// The longest run time of a program. Then the server kills the program and all its
-        /// descendants: 504, or the answer is cut.
+        /// The longest run time of a program. Then the server kills the program and its process
+        /// group: 504, or the answer is cut.
         timeout: Option<Span> = None,
         /// The most address space of each process of a program, in bytes, from 1M.
         memory: Option<At<Size>> = None,

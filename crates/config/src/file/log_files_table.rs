@@ -24,9 +24,9 @@ table! {
         /// The most rotated files of each log. The oldest is removed. A lower number removes no
         /// file that has a higher number already. Example: `30`.
         kept: At<u64> = At::unwritten(10); from 1, to 1000,
-        /// The most log files of hosts that are open at once. At the bound, the server closes the
-        /// file that was unused for the longest time, and opens it again for its next line.
-        /// Example: `1000`.
+        /// The most log files of hosts that are open at once, at most a quarter of the limit of
+        /// open files. At the bound, the server closes the file that was unused for the longest
+        /// time, and opens it again for its next line. Example: `1000`.
         open_max: u64 = HOST_FILES_OPEN_MAX as u64; from 1, to 4096,
     }
 }

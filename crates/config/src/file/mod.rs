@@ -10,6 +10,7 @@
 
 mod access;
 mod answers;
+mod collisions;
 mod compress;
 mod compress_tables;
 mod describe;
@@ -53,6 +54,7 @@ use keys::{Document, HostTable};
 use places::KeyPlaces;
 use problems::Problem;
 use read::{At, ConfigNode, ConfigReader, ConfigSetting};
+use resolve::ResolvedText;
 use sources::SourceText;
 use std::{borrow::Cow, fs, io, path::Path};
 use toml::de::{DeTable, DeValue};
@@ -169,14 +171,20 @@ fn resolved(
         // The table of a misplaced key lacks the key, so contradictions there may be false.
         problems.truncate(read);
     }
-    if let Some(Some((options, keys))) = &resolved
-        && skips
-        && problems.is_empty()
+    if let Some(Some(ResolvedText { options, places, collisions })) = &resolved
+        && !is_misplaced
     {
-        problems = folders::missing(&options.hosts, keys, text);
+        if skips && problems.is_empty() {
+            problems = folders::missing(&options.hosts, places, text);
+        }
+        let counted = match skips {
+            true => collisions::lasting(collisions, &problems, text),
+            false => collisions::all(collisions, text),
+        };
+        problems.extend(counted);
     }
     match resolved {
-        Some(Some(resolved)) if problems.is_empty() => Ok(resolved),
+        Some(Some(ResolvedText { options, places, .. })) if problems.is_empty() => Ok((options, places)),
         _ => Err(RefusedText { problems, skips }),
     }
 }

@@ -6,6 +6,7 @@
 use super::{
     access::Guards,
     answers::{self, WrittenFields},
+    collisions::{HostCollision, UniqueValue},
     compress, host_cgi, host_php,
     keys::{ActionWord, Document, HostCgiTable, HostTable, LimitsTable, RouteTable, TimeoutsTable},
     logs::{self, HostLogKeys},
@@ -59,25 +60,36 @@ fn no_host(document: &Document) -> &'static str {
     }
 }
 
-/// The options that `document` and `hosts`, read from `text`, ask for, and the places of keys;
-/// `None` without a host. Adds all problems to `problems`.
+/// The result of resolving a text.
+pub(super) struct ResolvedText {
+    pub(super) options: ServeOptions,
+    pub(super) places: KeyPlaces,
+    /// In no order.
+    pub(super) collisions: Vec<HostCollision>,
+}
+
+/// The options that `document` and `hosts`, read from `text`, ask for; `None` without a host. Adds
+/// all problems but the collisions to `problems`.
 pub(super) fn resolve(
     document: Document,
     mut hosts: HostsMade,
     text: &ConfigText,
     around: &Surroundings,
     problems: &mut Vec<Problem>,
-) -> Option<(ServeOptions, KeyPlaces)> {
+) -> Option<ResolvedText> {
     let mut found = Problems::default();
     let Listeners { addrs: listen, announced, secure } = listen(&document, hosts.folder, around, &mut found);
     let (placement, instances) = instances(&document, around, &mut found);
-    let cpus = cpus_of(&instances);
-    refuse_contradictions(&document, instances.len(), &mut found);
+    // Defaults follow the cores and instances that will serve.
+    let serving = around.serving(&instances);
+    let (cores, count) = (cpus_of(serving).len(), Instance::count_of(serving));
+    refuse_contradictions(&document, count, &mut found);
     let (folder, cgi_users) = (hosts.folder, hosts.cgi_users.clone());
     hosts.builder.trust(proxies::trusted(&document, announced, &mut found));
     let addresses = Addresses { all: &listen, secure: &secure };
     let host_logs = std::mem::take(&mut hosts.logs);
-    let (hosts, places) = hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
+    let FoundHosts { hosts, places, collisions } =
+        hosts.finish(document.hosts.unknown, text, &addresses, around, &mut found);
     let places = KeyPlaces { hosts: places, php_source: document.php.source.at.clone() };
     if hosts.is_none() && problems.is_empty() {
         found.push(&(text.main().len()..text.main().len()), "host", no_host(&document));
@@ -86,15 +98,15 @@ pub(super) fn resolve(
     let user = user(&document, &mut found);
     let gateway = gateway(&document, folder, &mut found);
     let cgi = programs::cgi(&document.cgi, &mut found);
-    let shared_php = programs::php(&document.php, cpus.len(), around, &mut found);
+    let shared_php = programs::php(&document.php, cores, around, &mut found);
     programs::refuse_server_user(user.as_ref(), &document.cgi, &cgi, &cgi_users, &mut found);
     let log = logs::options(&document, folder, hosts.as_ref(), &mut found);
     host_logs.refuse_rotated_names(&log, &mut found);
     problems.append(&mut found.0);
     let hosts = hosts?;
-    let (limits, store) = (limits(&document, &hosts, &gateway), store(&document, instances.len()));
+    let (limits, store) = (limits(&document, &hosts, &gateway), store(&document, count));
     let options = ServeOptions {
-        compression: compress::options(&document.compression, instances.len()),
+        compression: compress::options(&document.compression, count),
         cgi,
         placement,
         user,
@@ -109,7 +121,7 @@ pub(super) fn resolve(
         hosts: hosts.into(),
         listen,
         tls: tls::options(&document.tls, secure),
-        cpus,
+        cpus: cpus_of(&instances),
         instances,
         balance: document.balance,
         balancers,
@@ -126,7 +138,7 @@ pub(super) fn resolve(
         limits,
         timeouts: document.timeouts.into(),
     };
-    Some((options, places))
+    Some(ResolvedText { options, places, collisions })
 }
 
 /// What PHP and CGI have in common.
@@ -331,17 +343,17 @@ pub(super) struct HostsMade<'f> {
     folder: &'f Path,
     /// The places of each host in the file, by host number.
     places: Vec<HostPlaces>,
-    default: Option<Range<usize>>,
+    /// The place of the first default host.
+    default: Option<usize>,
     /// The users of hosts' CGI programs, with their places in the file.
     cgi_users: Vec<(u32, Range<usize>)>,
-    /// The cgroups of hosts, each as first named.
-    cgroups: HashMap<PathBuf, Cgroup>,
+    /// The cgroups of hosts, each as first named, with that place.
+    cgroups: HashMap<PathBuf, (Cgroup, usize)>,
     /// Hosts that are bound to listeners.
     listens: Vec<HostListens>,
     logs: HostLogKeys,
     https: HttpsMentions,
-    /// Names that an earlier host has too, with the place of the second mention.
-    taken: Vec<(HostId, Range<usize>, String)>,
+    collisions: Vec<HostCollision>,
     /// The files of users that were read.
     guards: Guards,
     problems: Problems,
@@ -359,7 +371,7 @@ impl<'f> HostsMade<'f> {
             listens: Vec::new(),
             logs: HostLogKeys::default(),
             https: HttpsMentions::default(),
-            taken: Vec::new(),
+            collisions: Vec::new(),
             guards: Guards::default(),
             problems: Problems::default(),
         }
@@ -434,12 +446,20 @@ impl<'f> HostsMade<'f> {
         let https = https.map(|https| https.at.clone());
         self.listens.extend(host.listen.map(|listen| HostListens { id, listen, is_nameless, https }));
         if host.default.value {
-            if self.default.is_some() {
-                self.problems.push(&host.default.at, "host.default", "another host is the default already");
+            let at = host.default.at;
+            match self.default {
+                Some(first) => self.collide(first, at, UniqueValue::Default),
+                None => {
+                    self.default = Some(at.start);
+                    self.builder.set_default(id);
+                }
             }
-            self.default = Some(host.default.at);
-            self.builder.set_default(id);
         }
+    }
+
+    /// Notes that the earlier host at the place `holder` has the value at `at`.
+    fn collide(&mut self, holder: usize, at: Range<usize>, value: UniqueValue) {
+        self.collisions.push(HostCollision { holder, at, value });
     }
 
     /// The host's own settings of programs. Their user must not be the server's.
@@ -461,17 +481,18 @@ impl<'f> HostsMade<'f> {
             }
         };
         if let Err(taken) = self.builder.name(id, &parsed) {
-            self.taken.push((taken.by, name.at.clone(), parsed.to_string()));
+            let holder = self.places[taken.by.index()].at;
+            self.collide(holder, name.at.clone(), UniqueValue::Name(parsed.to_string()));
         }
     }
 
     /// Bounds belong to the folder, so two hosts with the same folder must have equal bounds.
     fn cgroup(&mut self, at: &Range<usize>, cgroup: &Cgroup) {
-        let first = self.cgroups.entry(cgroup.folder.clone()).or_insert_with(|| cgroup.clone());
+        let entry = self.cgroups.entry(cgroup.folder.clone());
+        let (first, holder) = entry.or_insert_with(|| (cgroup.clone(), at.start));
         if first != cgroup {
-            let what =
-                "another host has this cgroup with other bounds; write the same ones, or name another folder";
-            self.problems.push(at, "host.cgi.cgroup.folder", what);
+            let holder = *holder;
+            self.collide(holder, at.clone(), UniqueValue::Cgroup);
         }
     }
 
@@ -635,7 +656,7 @@ impl<'f> HostsMade<'f> {
         Some(text.value.as_str().into())
     }
 
-    /// The table of all hosts, `None` without a host, and the places of the hosts.
+    /// The table of all hosts.
     fn finish(
         mut self,
         unknown: Unknown,
@@ -643,12 +664,15 @@ impl<'f> HostsMade<'f> {
         listeners: &Addresses<'_>,
         around: &Surroundings,
         problems: &mut Problems,
-    ) -> (Option<Hosts>, Vec<HostPlaces>) {
+    ) -> FoundHosts {
         problems.0.append(&mut self.problems.0);
         let HttpsMentions { certificate, required: https } = std::mem::take(&mut self.https);
-        tls::refuse_one_half(certificate, https, listeners.secure, text.main().len(), problems);
+        let end = text.main().len();
+        // The listener is missing in the main file, wherever the first certificate is.
+        let in_main = |at: Range<usize>| if text.source(at.start).file.is_none() { at } else { end..end };
+        let (certificate, https) = (certificate.map(in_main), https.map(in_main));
+        tls::refuse_one_half(certificate, https, listeners.secure, end, problems);
         self.builder.set_https_listeners(listeners.secure);
-        let line_of = |places: &[HostPlaces], id: HostId| text.line_of(places[id.index()].at);
         for HostListens { id, listen, is_nameless, https } in std::mem::take(&mut self.listens) {
             let addrs = bound_to(&listen, self.folder, listeners.all, around, problems);
             // A proxy may speak HTTPS in place of the listener.
@@ -665,23 +689,25 @@ impl<'f> HostsMade<'f> {
                 problems.push(&at, "host.https", what);
             }
             if let Err(Taken { by }) = self.builder.bind(id, addrs, is_nameless) {
-                let line = line_of(&self.places, by);
-                let what = format!(
-                    "the host at {line} is bound to this listener and has no name either; name one of them"
-                );
-                problems.push(&listen.at, "host.listen", what);
+                let holder = self.places[by.index()].at;
+                self.collide(holder, listen.at, UniqueValue::Listener);
             }
         }
-        for (by, at, name) in self.taken {
-            let line = line_of(&self.places, by);
-            problems.push(&at, "host.names", format!("\"{name}\": the host at {line} has this name"));
-        }
         // A host whose name was refused has none.
-        if problems.0.is_empty() {
+        if problems.0.is_empty() && self.collisions.is_empty() {
             refuse_unreachable(&self.builder, &self.places, unknown, problems);
         }
-        (self.builder.build(unknown), self.places)
+        let hosts = self.builder.build(unknown);
+        FoundHosts { hosts, places: self.places, collisions: self.collisions }
     }
+}
+
+/// The hosts of a document.
+struct FoundHosts {
+    /// `None` without a host.
+    hosts: Option<Hosts>,
+    places: Vec<HostPlaces>,
+    collisions: Vec<HostCollision>,
 }
 
 /// Refuses hosts that no request reaches.

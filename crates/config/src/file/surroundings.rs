@@ -106,6 +106,14 @@ impl Surroundings {
         }
     }
 
+    /// The instances that will serve: a running server keeps its own, whatever was `asked` for.
+    pub(super) fn serving<'i>(&'i self, asked: &'i [Instance]) -> &'i [Instance] {
+        match &self.given {
+            GivenParts::InForce(_, in_force) => in_force,
+            GivenParts::Instances(_) | GivenParts::Nothing => asked,
+        }
+    }
+
     /// Adds the addresses of `listen` to `addrs`, each once, because two sockets for the same
     /// address would compete.
     ///

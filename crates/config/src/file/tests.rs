@@ -23,6 +23,7 @@ mod listeners;
 mod moved;
 mod proxies;
 mod routes;
+mod running;
 mod schema;
 
 /// Four cpus; `localhost` has two addresses, and no other name is known.
@@ -331,7 +332,10 @@ fn hosts_may_run_their_programs_otherwise() {
     assert_eq!(programs.new_privileges, vermeil_settings::cgi::NewPrivileges::Allowed);
     assert_eq!(programs.cgroup.as_ref().unwrap().cpu_thousandths, Some(1500));
     let confinement = programs.confinement.as_ref().unwrap();
-    assert_eq!((confinement.read.len(), confinement.write.len()), (1, 1));
+    // Regression: a path that the reader of the file may not reach was left out, so the server and
+    // the keeper read different profiles.
+    assert_eq!(confinement.read, [Path::new("/"), Path::new("/no/such")]);
+    assert_eq!(confinement.write.len(), 1);
     for (keys, problem) in [
         ("directory = \"../x\"", "v.toml:3:13: host.cgi.directory: write a folder below the host's"),
         ("environment = [\"A=b\"]", "v.toml:3:15: host.cgi.environment: this is a list; write a table"),
@@ -742,7 +746,9 @@ listen = ["unix:/etc/vermeil/run/v.sock"]
     let unix = |path: &str, mode| ListenAddr::Unix(UnixAddr::new(Path::new(path)).unwrap().with_mode(mode));
     let (v, w) = (unix("/etc/vermeil/run/v.sock", 0o660), unix("/run/w.sock", 0o666));
     assert_eq!(options.listen, [v, w]);
-    for (at, root) in [(v, "private"), (w, "public")] {
+    // A connection that came before a reload changed the mode.
+    let before = unix("/etc/vermeil/run/v.sock", 0o600);
+    for (at, root) in [(v, "private"), (before, "private"), (w, "public")] {
         let id = options.hosts.find_at(Some(b"any"), Some(at)).expect("a host");
         assert!(options.hosts.host(id).root.unwrap().ends_with(root), "{at}");
     }

@@ -15,6 +15,7 @@ on_usual! {
     host_decides_reach_of_programs,
     reload_changes_user_and_bounds_of_programs,
     programs_of_instances_follow_a_reload,
+    new_program_beside_changed_cgi_table_is_refused,
     files_are_sent_from_folders_that_are_named,
     a_silent_program_is_late_by_the_key_of_all_programs,
 }
@@ -277,6 +278,29 @@ fn programs_of_instances_follow_a_reload(io: Io) {
     for _ in 0..20 {
         assert_eq!(of(&server, "a", "who"), "second\n");
     }
+    server.stops_clean();
+}
+
+/// Regression: after a change of `[cgi]` the server advised to reload again, which never helped.
+fn new_program_beside_changed_cgi_table_is_refused(io: Io) {
+    let site = site();
+    script(&site, "show", "ulimit -n");
+    let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+    let text = |memory: &str, hosts: &[&str]| {
+        let of_hosts = configuration(hosts);
+        let of_hosts = of_hosts.strip_prefix(&format!("[cgi]\n{user}")).unwrap_or(&of_hosts);
+        format!("[cgi]\nmemory = \"{memory}\"\n{user}{of_hosts}")
+    };
+    // The first host with programs comes by a reload.
+    let server = TestServer::configured(io, &site, &format!("[cgi]\n{user}[[host]]\nroot = \"site\"\n"));
+    let one = ["cgi = { descriptors = 70 }"];
+    let two = [one[0], "cgi = { descriptors = 71 }"];
+    reload(&server, &site, io, &text("512M", &one), "vermeil: reloaded: ");
+    assert_eq!(of(&server, "a", "show"), "70\n");
+    reload(&server, &site, io, &text("256M", &two), "the configuration stays as it is");
+    server.says("[cgi] is not as it was when the first host got programs, and only a restart changes [cgi]");
+    reload(&server, &site, io, &text("512M", &two), "vermeil: reloaded: ");
+    assert_eq!(of(&server, "b", "show"), "71\n");
     server.stops_clean();
 }
 

@@ -13,6 +13,7 @@ on_usual!(
     host_log_has_requests_of_its_host,
     open_logs_of_hosts_stay_bounded,
     reload_changes_logs_of_hosts,
+    log_in_force_outlives_change_of_file,
     unwritable_log_of_host_is_reported,
     host_log_is_rotated,
     server_opens_host_logs_after_giving_up_rights,
@@ -131,6 +132,22 @@ fn reload_changes_logs_of_hosts(io: Io) {
     until_or(|| (server.stderr().matches("reloaded: ").count() > 2).then_some(()), || format!("{server:?}"));
     ask(&server, "a.example", "/later");
     assert_eq!(requests(&site, &server, "logs/two", 1), ["/later"]);
+    server.stops_clean();
+}
+
+/// Regression: the log of a reload was first looked for in the file with its first line, and the
+/// file was another by then.
+fn log_in_force_outlives_change_of_file(io: Io) {
+    let site = TestSite::new();
+    let server =
+        TestServer::of_file(&configuration(io, &site, "log = \"off\"\n", &[("a.example", "logs/one")]));
+    let hosts = [("a.example", "logs/one"), ("b.example", "logs/two")];
+    let file = configuration(io, &site, "log = \"off\"\n", &hosts);
+    server.signal(Signal::HUP);
+    until_or(|| server.stderr().contains("reloaded: ").then_some(()), || format!("{server:?}"));
+    fs::write(&file, "[[host]]\nrot = 1\n").expect("written");
+    ask(&server, "b.example", "/first");
+    assert_eq!(requests(&site, &server, "logs/two", 1), ["/first"]);
     server.stops_clean();
 }
 

@@ -15,7 +15,9 @@ on_usual!(
     a_reload_is_taken_by_all_or_by_none,
     long_answers_reach_the_supervisor,
     log_rotation_spares_starting_instance,
+    restarted_instance_keeps_fixed_settings,
     stop_during_restart_closes_listeners,
+    stop_during_start_is_no_failure,
     all_drain_and_none_is_left,
     a_signal_to_every_process_is_the_first_and_the_second_ends_all,
     hanging_instance_delays_no_other_stop,
@@ -210,6 +212,24 @@ fn log_rotation_spares_starting_instance(io: Io) {
     server.stops_clean();
 }
 
+/// Regression: a restarted instance took settings that only a restart of the server changes, and
+/// never served.
+fn restarted_instance_keeps_fixed_settings(io: Io) {
+    let site = TestSite::new();
+    let (server, control) = two(io, &site);
+    let text = format!("{TWO}{HOST}[programs]\nspool_folder = \"/nowhere\"\n");
+    for instance in [0, 1] {
+        reload(&server, &site, io, &text, "only a restart changes programs.spool_folder\n");
+        let pid = pids(&status(&control))[instance];
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        server.says(&format!("instance {instance} serves again, after "));
+    }
+    // The file has the settings in force again.
+    reload(&server, &site, io, &format!("{TWO}{HOST}"), "vermeil: reloaded: ");
+    assert_eq!(server.stderr().matches("only a restart changes").count(), 2, "{server:?}");
+    server.stops_clean();
+}
+
 /// Regression: the start of an instance held the lock that the supervisor needs to close its
 /// sockets, so clients connected and waited in vain until the last instance had ended.
 fn stop_during_restart_closes_listeners(io: Io) {
@@ -229,6 +249,35 @@ fn stop_during_restart_closes_listeners(io: Io) {
     assert!(!server.has_ended(), "{server:?}");
     server.signal(Signal::TERM);
     assert!(server.wait().is_some());
+}
+
+/// The processes that process `parent` has started.
+fn children(parent: u32) -> Vec<i32> {
+    let parent_of = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| parent_of(pid) == Some(parent)).collect()
+}
+
+/// Regression: the signal to every process ended an instance that did not watch for signals yet,
+/// and the supervisor reported a failed start.
+fn stop_during_start_is_no_failure(io: Io) {
+    let site = TestSite::new();
+    let file = site.configure(io, &format!("{TWO}{HOST}"));
+    let server = TestProcess::spawn(vermeil(&["serve", "--config", file.to_str().unwrap()]));
+    let instances = until("an instance is there", || {
+        let instances = children(server.pid());
+        (!instances.is_empty()).then_some(instances)
+    });
+    server.signal(Signal::TERM);
+    for instance in instances {
+        // The instance may have ended.
+        let _ = kill_process(Pid::from_raw(instance).unwrap(), Signal::TERM);
+    }
+    assert_eq!(server.wait(), Some(0), "{}", server.stderr());
 }
 
 const LARGE: usize = 8 << 20;

@@ -13,6 +13,8 @@ on_usual!(
     the_superuser_is_warned,
     folder_that_the_user_may_not_enter_is_reported,
     unix_listener_belongs_to_the_user,
+    unix_listener_of_reload_belongs_to_the_user,
+    reload_gives_no_program_the_servers_user,
 );
 
 /// The user that every system has, by name and number.
@@ -194,6 +196,50 @@ fn unix_listener_belongs_to_the_user(io: Io) {
     assert_eq!(reload().0, Some(0));
     assert_eq!(rights(), (NOBODY.1, NOBODY.1, 0o600));
     next.stops_clean();
+}
+
+/// Regression: a supervisor that stays the superuser, for programs of other users, kept the socket
+/// for the superuser.
+fn unix_listener_of_reload_belongs_to_the_user(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    let text =
+        "instances = 2\nuser = \"nobody:nogroup\"\n[cgi]\nuser = \"daemon\"\n[[host]]\nroot = \"site\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let listener = "[[listener]]\naddress = \"unix:v.sock\"\nmode = \"0660\"\n";
+    site.configure(io, &format!("{text}{listener}"));
+    server.signal(Signal::HUP);
+    server.says("vermeil: reloaded: ");
+    let found = fs::symlink_metadata(site.outside("v.sock")).unwrap();
+    assert_eq!(
+        (found.uid(), found.gid(), found.permissions().mode() & 0o777),
+        (NOBODY.1, NOBODY.1, 0o660),
+        "{server:?}"
+    );
+    server.stops_clean();
+}
+
+/// Regression: a reload compared the users of programs with the user in the file, which only a
+/// restart changes, and programs of a host ran as the server.
+fn reload_gives_no_program_the_servers_user(io: Io) {
+    if !may_change_users() {
+        return;
+    }
+    let site = site();
+    let text = |server: &str, program: &str| {
+        format!(
+            "user = \"{server}\"\n[cgi]\nuser = \"games\"\n[[host]]\nroot = \"site\"\n[host.cgi]\nuser = \"{program}\"\n\
+             [[host.route]]\nprefix = \"/cgi-bin\"\naction = \"cgi\"\n"
+        )
+    };
+    let server = TestServer::configured(io, &site, &text("nobody", "daemon"));
+    site.configure(io, &text("daemon", "nobody"));
+    server.signal(Signal::HUP);
+    server.says("the configuration stays as it is");
+    server.says("cannot run CGI programs as nobody: ");
+    server.stops_clean();
 }
 
 #[test]

@@ -37,8 +37,8 @@ const LINES_MAX: (usize, usize) = (1000, 1 << 20);
 /// An order of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum InstanceCommand {
-    /// Serve. Descriptors: the text of the configuration, the board, the sockets by address and
-    /// core.
+    /// Serve. Descriptors: the text of the configuration, the text with the fixed settings, the
+    /// board, the sockets by address and core.
     Start(Assignment),
     /// Prepare another configuration. Descriptors: the text, and the sockets of added addresses.
     Prepare {
@@ -79,6 +79,9 @@ pub(crate) struct Assignment {
     pub sockets: Vec<usize>,
     /// Whether the text of a configuration comes along.
     pub has_text: bool,
+    /// Whether the text of an earlier configuration comes along, with the settings that only a
+    /// restart of the server changes.
+    pub has_fixed_text: bool,
     /// Whether a board comes along.
     pub has_board: bool,
     /// The secret of TLS session tickets, which all instances share.

@@ -72,6 +72,7 @@ pub struct Assigned {
     link: Ipc,
     assignment: Assignment,
     text: Option<ConfigText>,
+    fixed_text: Option<ConfigText>,
     board: Option<LoadPage>,
     listening: Vec<Listening>,
     memory: String,
@@ -98,6 +99,7 @@ impl Assigned {
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let text = assignment.has_text.then(|| text_of_descriptor(next()?)).transpose()?;
+        let fixed_text = assignment.has_fixed_text.then(|| text_of_descriptor(next()?)).transpose()?;
         let board = assignment.has_board.then(|| board(&assignment, &next()?)).transpose()?;
         let counted = assignment.listening.iter().copied().zip(assignment.sockets.iter().copied());
         let mut listening = by_address(counted, descriptors.collect());
@@ -106,7 +108,7 @@ impl Assigned {
                 of_address.keeper = SocketKeeper::Manager;
             }
         }
-        Ok(Self { link, assignment, text, board, listening, memory })
+        Ok(Self { link, assignment, text, fixed_text, board, listening, memory })
     }
 
     /// Cpus and nodes of this instance.
@@ -117,6 +119,12 @@ impl Assigned {
     /// The text of the configuration, if there is a file.
     pub fn text(&self) -> Option<&ConfigText> {
         self.text.as_ref()
+    }
+
+    /// The text of an earlier configuration with the settings that only a restart of the server
+    /// changes, if [`text`](Self::text) has others.
+    pub fn fixed_text(&self) -> Option<&ConfigText> {
+        self.fixed_text.as_ref()
     }
 
     /// The listening addresses, as configured.

@@ -106,14 +106,14 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     let line = format!("balance: {}", balancing.describe(together.unwrap_or_default()));
     let (instances, cores) = (options.instances.len(), options.cpus.len());
     let (what, secure) = (options.hosts.describe(), options.tls.listen.clone());
-    let in_force = InForce { options, text, listening, agent: cloned(&agent)? };
+    let in_force = InForce { options, text, fixed_text: None, listening, agent: cloned(&agent)? };
     let tickets = Tickets::shared(inherited.take_tickets());
     let supervisor = Arc::new(Supervisor::new(arguments, balancing, in_force, tickets));
     let keepers = match supervisor.start() {
         Ok(keepers) => keepers,
         Err((number, why)) => {
             control.into_iter().for_each(ControlSocket::close);
-            return Err(SuperviseError::Instance { number, why: why.to_string() });
+            return failed_start(&mut signals, number, why.to_string());
         }
     };
     let control = if inherited.is_called_off(&mut signals) {
@@ -150,6 +150,16 @@ pub fn supervise(options: ServeOptions, program: InstanceProgram) -> Result<Serv
     }
     log_line(format_args!("stopped: {instances} instances"));
     Ok(ended(&ends))
+}
+
+/// The end of a start in which instance `number` failed. A service manager that stops the service
+/// signals every process, and an instance that does not watch for signals yet ends without serving.
+fn failed_start(signals: &mut Signals, number: u32, why: String) -> Result<ServerEnded, SuperviseError> {
+    if signals::ask_to_stop(signals) {
+        log_line(format_args!("stopped: told to stop while the instances started"));
+        return Ok(ServerEnded::Clean);
+    }
+    Err(SuperviseError::Instance { number, why })
 }
 
 /// Drains all instances because of the signal `stop`, and waits for their ends.

@@ -33,7 +33,9 @@ use vermeil_accept::{
     listening::{Listening, SocketKeeper},
 };
 use vermeil_address::ListenAddr;
-use vermeil_config::{ConfigText, ServeOptions, Surroundings, Timeouts, keys_that_differ};
+use vermeil_config::{
+    CgiSettings, ConfigText, ServeOptions, Surroundings, Timeouts, keep_what_is_fixed, keys_that_differ,
+};
 use vermeil_log::operator_log::log_line;
 use vermeil_ops::{
     control::Overseer,
@@ -119,10 +121,20 @@ pub(super) struct InForce {
     pub(super) options: ServeOptions,
     /// Text of the file, if there is one.
     pub(super) text: Option<ConfigText>,
+    /// The text with the settings that only a restart of the server changes, if `text` has others.
+    pub(super) fixed_text: Option<ConfigText>,
     /// Empty once the server drains.
     pub(super) listening: Vec<Listening>,
     /// Sockets for agent checks; empty once another process has taken over.
     pub(super) agent: Vec<Listening>,
+}
+
+impl InForce {
+    /// Takes the text of a reload that ignores changes of the keys `fixed`.
+    fn take_text(&mut self, text: ConfigText, fixed: &[&str]) {
+        let before = self.text.replace(text);
+        self.fixed_text = self.fixed_text.take().or(before).filter(|_| !fixed.is_empty());
+    }
 }
 
 /// How each instance ended after the order to stop; `None` without a process.
@@ -274,8 +286,9 @@ impl Supervisor {
 
     fn start_member(&self, member: &InstanceHandle) -> Result<Child, StartFailure> {
         let in_force = self.in_force.read().expect("nothing panics under this lock");
-        let text =
-            in_force.text.as_ref().map(text_to_descriptor).transpose().map_err(StartFailure::Cannot)?;
+        let described = |text: &Option<ConfigText>| text.as_ref().map(text_to_descriptor).transpose();
+        let text = described(&in_force.text).map_err(StartFailure::Cannot)?;
+        let fixed_text = described(&in_force.fixed_text).map_err(StartFailure::Cannot)?;
         let board = self.balancing.board_memory();
         let order = InstanceCommand::Start(Assignment {
             number: member.number,
@@ -287,10 +300,12 @@ impl Supervisor {
             passed: passed_of(&in_force.listening),
             sockets: counts_of(member, &in_force),
             has_text: text.is_some(),
+            has_fixed_text: fixed_text.is_some(),
             has_board: board.is_some(),
             tickets: self.tickets.secret(),
         });
-        let descriptors: Vec<BorrowedFd<'_>> = (text.iter().map(|text| text.as_fd()))
+        let texts = text.iter().chain(&fixed_text);
+        let descriptors: Vec<BorrowedFd<'_>> = (texts.map(|text| text.as_fd()))
             .chain(board)
             .chain(sockets_of(member, &in_force.listening, in_force.options.cpus.len()))
             .collect();
@@ -458,16 +473,24 @@ impl Supervisor {
             return Err(ReloadError::HandingOver);
         }
         let text = vermeil_config::text_of(&file)?;
-        let new = vermeil_config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
+        let mut new =
+            vermeil_config::take(&file, &text, &Surroundings::here()?.of_running(&in_force.options))?;
         self.find_hanging()?;
         let (old, bound) = (&in_force.options, addresses_of(&in_force.listening));
         refuse_mode_of_passed(&bound, &new)?;
-        let (added, names) = listen_on_added(&bound, &new, &old.cpus, &self.balancing)?;
+        // The instances name the other keys.
+        let ours = keys_that_differ(&old.instances, &new.instances);
+        let fixed = keep_what_is_fixed(old, &mut new, CgiSettings::of(old));
+        let (added, names) = listen_on_added(&bound, &new, &self.balancing)?;
         self.prepare_all(&text, &new, &added)?;
+        if self.is_stopping() {
+            // The instances close their sockets, and must not get others.
+            self.forget_all();
+            return Err(ReloadError::Stopping);
+        }
         // Last, because a unix socket with another mode takes the place of the former one.
         let published = names.publish().inspect_err(|_| self.forget_all())?;
         published.keep();
-        let ours = keys_that_differ(&old.instances, &new.instances);
         // Close these before the instances close theirs, because the instances accept the waiting
         // connections.
         let gone = in_force.listening.iter().filter(|listening| !new.listen.contains(&listening.asked));
@@ -478,9 +501,8 @@ impl Supervisor {
             said.push(format!("only a restart changes {}", ours.join(", ")));
         }
         in_force.listening.extend(added);
-        let ServeOptions { placement, instances, cpus, .. } = in_force.options.clone();
-        in_force.options = ServeOptions { placement, instances, cpus, ..new };
-        in_force.text = Some(text);
+        in_force.options = new;
+        in_force.take_text(text, &fixed);
         *self.shown() = Shown::of(in_force);
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(said)

@@ -301,7 +301,8 @@ struct SecureHosts {
 /// Hosts that answer at some listeners only.
 #[derive(Debug, Default)]
 struct BoundHosts {
-    /// The addresses of each bound host, as configured.
+    /// The places of each bound host. The modes of unix sockets do not count, because a reload may
+    /// change a mode while connections go on.
     addrs: HashMap<HostId, Vec<ListenAddr>>,
     /// The host without a name that is bound to an address.
     nameless: HashMap<ListenAddr, HostId>,
@@ -346,14 +347,15 @@ impl Hosts {
     /// The host for requests without a known name at the listener `at`, if such requests are not
     /// refused.
     fn nameless_at(&self, at: Option<ListenAddr>) -> Option<HostId> {
-        let of_listener = |hosts: &HashMap<ListenAddr, HostId>| hosts.get(&at?).copied();
+        let of_listener = |hosts: &HashMap<ListenAddr, HostId>| hosts.get(&at?.place()).copied();
         let default = Some(self.default).filter(|&id| self.answers_at(id, at));
         of_listener(&self.bound.nameless).or(default).or_else(|| of_listener(&self.bound.first))
     }
 
     /// Whether a host answers requests at the listener `at`.
     fn answers_at(&self, id: HostId, at: Option<ListenAddr>) -> bool {
-        self.bound.addrs.get(&id).is_none_or(|addrs| at.is_some_and(|at| addrs.contains(&at)))
+        let Some(addrs) = self.bound.addrs.get(&id) else { return true };
+        at.is_some_and(|at| addrs.iter().any(|addr| addr.is_at(&at)))
     }
 
     /// The believed proxies.
@@ -551,6 +553,8 @@ impl Hosts {
 pub struct HostsBuilder {
     hosts: Hosts,
     rules: HashMap<Rules, u32>,
+    /// The position of each folder of a route.
+    folders: HashMap<(Box<Path>, SiteOptions), u32>,
 }
 
 impl Default for HostsBuilder {
@@ -584,7 +588,7 @@ impl HostsBuilder {
             needs: RequestNeeds::default(),
             hasher: RandomState::default(),
         };
-        Self { hosts, rules: HashMap::new() }
+        Self { hosts, rules: HashMap::new(), folders: HashMap::new() }
     }
 
     /// Adds a host without a name. The first host is the default host until
@@ -650,6 +654,7 @@ impl HostsBuilder {
     /// [`Taken`] if `is_nameless` and another nameless host is bound to an address of `addrs`.
     pub fn bind(&mut self, host: HostId, addrs: Vec<ListenAddr>, is_nameless: bool) -> Result<(), Taken> {
         let BoundHosts { addrs: all, nameless, first } = &mut self.hosts.bound;
+        let addrs: Vec<_> = addrs.into_iter().map(ListenAddr::place).collect();
         for &addr in &addrs {
             first.entry(addr).or_insert(host);
             if is_nameless {
@@ -680,14 +685,12 @@ impl HostsBuilder {
     /// With 2^31 folders.
     pub fn folder(&mut self, root: &Path, options: SiteOptions) -> HostId {
         let folder = (paths::absolute(root).into_boxed_path(), options);
-        let known = self.hosts.folders.iter().position(|known| *known == folder);
-        let number = known.unwrap_or_else(|| {
-            self.hosts.folders.push(folder);
-            self.hosts.folders.len() - 1
+        let next = u32::try_from(self.hosts.folders.len()).expect("fewer than 2^31");
+        let number = *self.folders.entry(folder).or_insert_with_key(|folder| {
+            self.hosts.folders.push(folder.clone());
+            next
         });
-        HostId(
-            u32::try_from(number).ok().and_then(|n| n.checked_add(HostId::FOLDERS)).expect("fewer than 2^31"),
-        )
+        HostId(number.checked_add(HostId::FOLDERS).expect("fewer than 2^31"))
     }
 
     /// Gives `host` certificates.

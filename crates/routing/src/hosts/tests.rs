@@ -8,7 +8,9 @@ use super::{
 use proptest::prelude::*;
 use std::collections::HashMap;
 use vermeil_address::ListenAddr;
+use vermeil_files::SiteOptions;
 use vermeil_http::gateway::ClientScheme;
+use vermeil_tls::{CertificatePair, HostTls};
 
 fn name(text: &str) -> HostName {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -343,4 +345,32 @@ fn redirects_lead_to_target() {
     ] {
         assert!(wrong.parse::<TextTemplate>().is_err(), "{wrong}");
     }
+}
+
+/// Regression: each start and each reload read the certificates of other hosts.
+#[test]
+fn certificates_come_in_order_of_hosts() {
+    let mut builder = HostsBuilder::new();
+    for number in 0..100 {
+        let host = builder.add(None, Rules::default());
+        let certificate = format!("{number}.pem").into();
+        let pair = CertificatePair { certificate, key: "key.pem".into(), staple: None };
+        builder
+            .secure(host, HostTls { certificates: vec![pair], client_issuers: None, requires_client: false });
+    }
+    let hosts = builder.build(Unknown::Default).unwrap();
+    assert!(hosts.all_certificates().map(|(host, _)| host.index()).eq(0..100));
+}
+
+#[test]
+fn routes_share_equal_folders() {
+    let mut builder = HostsBuilder::new();
+    let mut folder = |root: &str, index: &str| {
+        let options = SiteOptions { index_names: vec![index.to_owned()], ..SiteOptions::default() };
+        builder.folder(std::path::Path::new(root), options)
+    };
+    let first = folder("/a", "index.html");
+    let others = [folder("/b", "index.html"), folder("/a", "home.html")];
+    assert!(others[0] != others[1] && !others.contains(&first));
+    assert_eq!(folder("/a", "index.html"), first);
 }

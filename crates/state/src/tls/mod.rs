@@ -149,12 +149,19 @@ impl ServerTls {
     }
 
     fn of(options: &TlsOptions, life: Arc<TlsLife>) -> Self {
-        let source: Box<dyn FileSource> = match &life.keys {
-            Some(keys) => Box::new(keys.clone()),
-            None => Box::new(OwnFiles),
+        let certificates = match &life.keys {
+            Some(keys) => {
+                let source = Box::new(keys.clone());
+                Arc::new(CertificateStore::new(options.policy, life.tickets.clone(), source))
+            }
+            None => Self::certificates_of(options, life.tickets.clone()),
         };
-        let certificates = CertificateStore::new(options.policy, life.tickets.clone(), source);
-        Self { options: options.clone(), certificates: Arc::new(certificates), life }
+        Self { options: options.clone(), certificates, life }
+    }
+
+    /// The certificates of a server that opens the files itself.
+    pub fn certificates_of(options: &TlsOptions, tickets: Arc<Tickets>) -> Arc<CertificateStore> {
+        Arc::new(CertificateStore::new(options.policy, tickets, Box::new(OwnFiles)))
     }
 
     /// The same with other options. Certificates stay in memory, and are compared with their files
@@ -170,7 +177,8 @@ impl ServerTls {
     /// Whether clients speak TLS at a listener, given as configured.
     #[inline]
     pub fn is_spoken_at(&self, addr: ListenAddr) -> bool {
-        self.options.listen.contains(&addr)
+        // A reload may change the mode of a unix socket while its connections go on.
+        self.options.listen.iter().any(|listener| listener.is_at(&addr))
     }
 
     /// The certificates of all hosts.

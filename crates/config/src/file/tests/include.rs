@@ -200,3 +200,46 @@ fn included_host_without_needed_folder_is_left_out() {
     fs::write(folder.0.path().join("v.toml"), careful).unwrap();
     assert_eq!(folder.load().unwrap().hosts.iter().len(), sites.len(), "the start judges the folders");
 }
+
+/// Regression: a file that was left out took the valid file with the same name along.
+#[test]
+fn left_out_file_takes_no_other_file_along() {
+    let main = format!("include = \"sites/*\"\nskip_unfit_includes = true\n{}", host("main"));
+    let default = |name: &str| format!("{}default = true\n", host(name));
+    let sites = [
+        ("a", "[[host]]\nnames = [\"x\"]\nrot = 1\n".to_owned()),
+        ("b", host("x")),
+        // Left out because of `x`, so `y` is free.
+        ("c", format!("{}{}", host("x"), host("y"))),
+        ("d", host("y")),
+        ("e", format!("{}rot = 1\n", default("e"))),
+        ("f", default("f")),
+    ];
+    let sites: Vec<_> = sites.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = SiteFiles::new(&main, &sites);
+    for root in ["x", "f"] {
+        fs::create_dir(folder.0.path().join(root)).unwrap();
+    }
+    let options = folder.load().unwrap();
+    assert_eq!(names(&options.hosts), ["main", "x", "y", "f"], "{:?}", options.left_out);
+    assert_eq!(options.hosts.default_host().index(), 3);
+    let left_out = options.left_out.join("\n");
+    assert!(left_out.contains("/sites/c:2:10: host.names: \"x\": the host at line 1 of "), "{left_out}");
+    // The main file is judged at once.
+    let folder = SiteFiles::new(&format!("{main}{}", host("main")), &sites);
+    let problems = folder.problems();
+    let twice = "v.toml:7:10: host.names: \"main\": the host at line 3 has this name";
+    assert!(problems.iter().any(|problem| problem == twice), "{problems:?}");
+}
+
+/// Regression: one file after the other was left out, until no site had HTTPS.
+#[test]
+fn missing_https_listener_is_a_problem_of_main_file() {
+    let main = format!("include = \"sites/*\"\nskip_unfit_includes = true\n{}", host("main"));
+    let secure = |name: &str| format!("{}certificate = \"c.pem\"\nhttps = \"redirect\"\n", host(name));
+    let (a, b) = (secure("a"), secure("b"));
+    let problems = SiteFiles::new(&main, &[("a", &a), ("b", &b)]).problems();
+    let what = "no listener speaks HTTPS; write [[listener]] with address = \":443\" and tls = true";
+    let expected = ["certificate", "https"].map(|key| format!("v.toml:6:1: host.{key}: {what}"));
+    assert_eq!(problems, expected);
+}

@@ -34,9 +34,13 @@ impl Hosts {
         self.secure.certificates.get(&host).is_some_and(|host| host.requires_client)
     }
 
-    /// The hosts with certificates.
+    /// The hosts with certificates, in the order of adding, so that a start and a reload check the
+    /// certificates of the same first hosts.
     pub fn all_certificates(&self) -> impl ExactSizeIterator<Item = (HostId, &Arc<HostTls>)> {
-        self.secure.certificates.iter().map(|(host, certificates)| (*host, certificates))
+        let all = self.secure.certificates.iter().map(|(host, certificates)| (*host, certificates));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by_key(|(host, _)| *host);
+        all.into_iter()
     }
 
     /// The port of HTTPS in addresses of `host`; `None` for the port that goes without saying.
