@@ -86,7 +86,7 @@ struct HandedOver {
 
 /// What is known of the client of a connection.
 pub struct ClientFacts {
-    /// The client in the log. `None` when the log is off.
+    /// The client in the log. `None` while the log is off.
     pub logged: Option<LoggedClient>,
     /// Set once an answer may have depended on it.
     pub origin: Option<Box<ClientOrigin>>,
@@ -152,9 +152,11 @@ impl ClientWait {
         }
     }
 
-    /// The client has sent a whole request, or content at the minimum rate.
+    /// The client has sent a whole request, or content at the minimum rate. The next wait begins
+    /// anew, also if the client has sent a part of the next request already.
     pub fn end_quiet(&mut self) {
         (self.quiet_since_ms, self.quiet_bytes) = (None, 0);
+        self.waiting_for = WaitingFor::Nothing;
     }
 }
 
@@ -217,6 +219,12 @@ fn visitor_of(stream: &ClientStream, local: &CoreContext) -> Visitor {
     Visitor { at: local.listener_of(&own), peer: Some(Client::of(peer)), scheme, check }
 }
 
+/// The other end of the connection, for the log.
+fn other_end(stream: &ClientStream) -> Option<LoggedClient> {
+    let addr = stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten()?;
+    Some(LoggedClient { client: Client::of(addr), default_port: stream.scheme().default_port() })
+}
+
 impl ClientFacts {
     /// The log, if there is one, shows `visitor` as the client of the request.
     #[inline]
@@ -237,13 +245,7 @@ impl Connection {
     /// A connection that has had `requests` requests.
     pub fn new(stream: ClientStream, permit: ConnectionPermit, admission: Admission, requests: u32) -> Self {
         let logs = core_context::with(|local| local.records.log.is_on());
-        let logged = logs
-            .then(|| stream.with_fd(|fd| vermeil_io::peer_addr(fd).ok()).ok().flatten())
-            .flatten()
-            .map(|addr| LoggedClient {
-                client: Client::of(addr),
-                default_port: stream.scheme().default_port(),
-            });
+        let logged = if logs { other_end(&stream) } else { None };
         Self {
             stream,
             permit,
@@ -521,7 +523,9 @@ impl Connection {
         if *consumed == bytes.len() {
             // A waiting connection keeps no buffer.
             *bytes = Vec::new();
-            self.output = Vec::new();
+            if self.output.is_empty() {
+                self.output = Vec::new();
+            }
         } else {
             bytes.drain(..*consumed);
         }
@@ -529,13 +533,19 @@ impl Connection {
     }
 
     fn next_wait(&self) -> WaitingFor {
-        if !self.conversation.is_amid_request() {
-            return match self.conversation.requests() {
-                0 => WaitingFor::FirstRequest,
-                _ => WaitingFor::NextRequest,
-            };
+        if self.conversation.is_amid_request() {
+            if self.conversation.is_amid_body() {
+                return WaitingFor::RestOfBody;
+            }
+            // Empty lines before a request begin no head (RFC 9112, section 2.2).
+            if !core_context::request_line(self.input.unread()).is_empty() {
+                return WaitingFor::RestOfHead;
+            }
         }
-        if self.conversation.is_amid_body() { WaitingFor::RestOfBody } else { WaitingFor::RestOfHead }
+        match self.conversation.requests() {
+            0 => WaitingFor::FirstRequest,
+            _ => WaitingFor::NextRequest,
+        }
     }
 
     /// Sets the allowed time. If the connection will rest, sets the time until then and returns the

@@ -285,6 +285,8 @@ impl ActingRequest<'_> {
         head: &mut AnswerHead,
         mut call: GatewayRequest,
     ) -> Result<Answer, Lost> {
+        // Earlier answers of a pipeline wait neither for the content nor for the program.
+        connection.flush(Bytes::new(), More::No).await?;
         call.uri = self.uri.clone();
         match call_program(connection, &self.parsed(), head, &call).await {
             Ok(CallOutcome::Answer(answer, persistence)) => {

@@ -124,8 +124,8 @@ impl Conversation {
         self.requests
     }
 
-    /// Whether bytes of a request have been read, or are awaited. An idle connection gives false; a
-    /// header or body timeout applies when this is true.
+    /// Whether bytes of a request have been read, or are awaited. Empty lines before a request
+    /// count too, although they begin no head.
     pub fn is_amid_request(&self) -> bool {
         match self.state {
             ConversationState::Head { seen, .. } => seen > 0,

@@ -124,7 +124,7 @@ pub(crate) fn start(
         core_context::with(|local| local.server.balancing.count(core.0 as usize, how));
         return Ok(());
     };
-    let Ok(visit) = visit(&socket) else {
+    let Ok(visit) = visit(&socket, addr) else {
         if tls.is_none() {
             admission::refuse_client(socket);
         }
@@ -151,16 +151,13 @@ pub(crate) fn start(
 /// The client address of a connection already holds the maximum.
 struct ClientIsFull;
 
-/// Counts a connection for its client. Returns `None` if clients have no bound.
-fn visit(socket: &OwnedFd) -> Result<Option<Visit>, ClientIsFull> {
+/// Counts a connection at the listener `addr` for its client. Returns `None` if clients have no
+/// bound.
+fn visit(socket: &OwnedFd, addr: ListenAddr) -> Result<Option<Visit>, ClientIsFull> {
     core_context::with(|local| {
         let Some(max) = local.server.clients.bound.connections_max else { return Ok(None) };
         // The header of the PROXY protocol names the client.
-        let proxies = local.hosts.hosts().proxies();
-        if !proxies.listeners.is_empty()
-            && let Ok(own) = rustix::net::getsockname(socket)
-            && proxies.announce_at(local.listener_of(&own))
-        {
+        if local.hosts.hosts().proxies().announce_at(Some(addr)) {
             return Ok(None);
         }
         // A client that has gone already holds nothing.

@@ -240,7 +240,7 @@ async fn tick(handle: Handle, core: CoreIndex) {
         sleep(TICK).await;
         core_context::with(|local| {
             local.hosts.tick();
-            local.cache.tick();
+            local.cache.tick(now_ms());
             local.heads.load_line = local.server.load_line();
         });
         accept_unannounced(&handle, core).await;
@@ -326,30 +326,35 @@ pub(crate) fn change(handle: &Handle, change: CoreChanges) -> Result<(), CoreErr
             let program_config = program_config.clone().map(Arc::new);
             let spawner = handle.clone();
             let task = handle.spawn_on(&handle.color_on(core), async move {
-                change_core(server, hosts, program_config, &removed, log);
-                sockets.into_iter().try_for_each(|socket| listen(&spawner, core, socket))
+                let old_log = change_core(server, hosts, program_config, &removed, log);
+                (old_log, sockets.into_iter().try_for_each(|socket| listen(&spawner, core, socket)))
             });
             (core, task)
         })
         .collect();
-    let mut result = Ok(());
+    let (mut result, mut old_logs) = (Ok(()), Vec::new());
     for (core, task) in tasks {
-        let outcome = task.wait().unwrap_or_else(|error: TaskError| Err(io::Error::other(error)));
+        let failed = |error: TaskError| (None, Err(io::Error::other(error)));
+        let (old_log, outcome) = task.wait().unwrap_or_else(failed);
+        old_logs.extend(old_log);
         if let Err(source) = outcome {
             result = Err(CoreError { core: core.0, source });
         }
     }
+    // On this thread, because the end of a log may wait, and a core serves meanwhile.
+    CoreLog::end_all(old_logs);
     let watching = watched.and_then(|watched| stall_rescue::watch(handle, watched));
     result.and(watching.map_err(|source| CoreError { core: 0, source }))
 }
 
+/// Changes this core. Returns the end of the log that `log` replaces.
 fn change_core(
     server: Arc<Server>,
     hosts: Arc<Hosts>,
     program_config: Option<Arc<ProgramConfig>>,
     removed: &[ListenAddr],
     log: Option<CoreLog>,
-) {
+) -> Option<CoreLog> {
     stall_rescue::stop_some(removed);
     if let Some(program_config) = program_config {
         programs::set_answering(program_config);
@@ -359,26 +364,22 @@ fn change_core(
         local.server = server;
         local.hosts.set_hosts(hosts);
         local.records.counts.change_hosts();
-        if let Some(log) = log {
-            local.records.log = log;
-        }
-        local.sockets.listeners.retain(|CoreListener { addr, listener, is_own, .. }| {
-            let stays = !removed.contains(addr);
-            if !stays {
-                // The core serves the connections that the kernel has accepted already. New clients
-                // meet any other server that listens on this address. If the kernel refuses this
-                // step, connections that come in the moment between are reset. A unix socket has
-                // lost its path already, and the service manager keeps its own sockets.
-                if *is_own {
-                    let _ = listener.with_fd(begin_no_more);
-                }
-                listener.close();
+        let old_log = log.map(|log| std::mem::replace(&mut local.records.log, log));
+        let closed = local.sockets.remove_listeners(|addr| removed.contains(addr));
+        for CoreListener { listener, is_own, .. } in closed {
+            // The core serves the connections that the kernel has accepted already. New clients
+            // meet any other server that listens on this address. If the kernel refuses this step,
+            // connections that come in the moment between are reset. A unix socket has lost its
+            // path already, and the service manager keeps its own sockets.
+            if is_own {
+                let _ = listener.with_fd(begin_no_more);
             }
-            stays
-        });
+            listener.close();
+        }
         // The bound may have changed.
         local.connections.wake_waiting();
-    });
+        old_log
+    })
 }
 
 /// Stops accepting on every core and ends its idle connections. Busy connections end with their
@@ -391,9 +392,8 @@ pub(crate) fn drain(handle: &Handle) {
 
 async fn drain_core() {
     stall_rescue::stop();
-    for CoreListener { listener, .. } in
-        core_context::with(|local| std::mem::take(&mut local.sockets.listeners))
-    {
+    let closed = core_context::with(|local| local.sockets.remove_listeners(|_| true));
+    for CoreListener { listener, .. } in closed {
         // Another server may take this socket over, and must find the queue at its full length.
         let _ = listener.with_fd(|fd| limit_queue(fd, QUEUE_MAX));
         // The core serves the connections that the kernel has accepted already.

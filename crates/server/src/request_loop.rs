@@ -143,6 +143,7 @@ fn consume(connection: &mut Connection) -> AfterConsume {
         // a cache line of all cores.
         let limits = local.server.limits.clone();
         let began_ns = local.records.counts.now_ns();
+        connection.learn_client(local);
         loop {
             if connection.output.len() >= OUTPUT_FLUSH_BYTES {
                 return AfterConsume::Send(Bytes::new());

@@ -36,7 +36,7 @@ use vermeil_routing::hosts::{HostPhp, Hosts};
 use vermeil_settings::php::PoolOptions;
 use vermeil_state::{
     core_context::{self, CoreContext},
-    counts::{AnswerCounts, AnswerTotals, CountsSnapshot, HostCounts, OTHERS, ShownHosts},
+    counts::{AnswerCounts, AnswerRates, AnswerTotals, CountsSnapshot, HostCounts, OTHERS, ShownHosts},
     server::Server,
     tls::TlsSnapshot,
 };
@@ -106,10 +106,8 @@ struct CoreAnswer {
 struct SampledCores {
     cores: Vec<CoreStatus>,
     counts: CountsSnapshot,
-    /// Requests and bytes of bodies during the sample.
-    requests: u64,
-    body_bytes: u64,
-    lasted: Duration,
+    /// The rates of all cores during the sample.
+    rates: AnswerRates,
 }
 
 /// The present status. Takes a fifth of a second.
@@ -132,11 +130,8 @@ pub(crate) fn collect(sources: &Sources<'_>) -> ServerStatus {
 
 fn instance(sources: &Sources<'_>) -> InstanceStatus {
     let Sources { handle, options, server, log, notices, programs, .. } = sources;
-    let SampledCores { cores, counts, requests, body_bytes, lasted } =
-        cores(handle, server, sources.answered);
+    let SampledCores { cores, counts, rates } = cores(handle, server, sources.answered);
     let counts = sources.answered.show(counts, options.hosts_shown_max);
-    let per_s = |count: u64| count as f64 / lasted.as_secs_f64();
-    let rates = (per_s(requests), per_s(body_bytes));
     let answering = programs.map(ProgramsShared::program_config);
     let (totals, runtime) = (server.totals(), handle.snapshot());
     let notice = |kind: NoticeKind| NoticeStatus { kind: kind.name().to_owned(), count: notices.count(kind) };
@@ -313,11 +308,8 @@ fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> SampledCor
     let (after, lasted) = (process::core_times(), since.elapsed());
     let answers = ask(handle, CORE_PATIENCE, CoreAnswer::of);
     let has_answered: Vec<u32> = answers.keys().copied().collect();
-    let in_sample = |of: fn(&AnswerTotals) -> u64| -> u64 {
-        let cores = first.iter().filter_map(|(core, former)| Some((former, answers.get(core)?)));
-        cores.map(|(former, now)| of(&now.totals).saturating_sub(of(former))).sum()
-    };
-    let (requests, body_bytes) = (in_sample(|totals| totals.requests), in_sample(|totals| totals.body_bytes));
+    let of_core = |(core, former): (&u32, &AnswerTotals)| Some(answers.get(core)?.totals.rates_since(former));
+    let rates = first.iter().filter_map(of_core).sum();
     let last = answered.take(answers);
     let counts = CountsSnapshot::sum(last.values().map(|answer| &answer.counts));
     let snapshot = handle.snapshot();
@@ -359,13 +351,7 @@ fn cores(handle: &Handle, server: &Server, answered: &CoreAnswers) -> SampledCor
             sampled_here: accepts.sampled_here,
         }
     };
-    SampledCores {
-        cores: (0..).zip(&snapshot.cores).map(core).collect(),
-        requests,
-        body_bytes,
-        counts,
-        lasted,
-    }
+    SampledCores { cores: (0..).zip(&snapshot.cores).map(core).collect(), counts, rates }
 }
 
 impl CoreAnswers {
@@ -393,8 +379,9 @@ fn host(name: &str, counts: &HostCounts) -> HostAnswers {
     HostAnswers { host: name.to_owned(), requests, errors, body_bytes }
 }
 
-/// The answers of an instance, with its requests and bytes per second.
-fn answers(counts: &AnswerCounts, (requests_per_s, body_bytes_per_s): (f64, f64)) -> AnswersStatus {
+/// The answers of an instance.
+fn answers(counts: &AnswerCounts, rates: AnswerRates) -> AnswersStatus {
+    let AnswerRates { requests_per_s, body_bytes_per_s } = rates;
     let durations = &counts.durations;
     AnswersStatus {
         statuses: counts

@@ -109,6 +109,8 @@ pub struct ProgramPart {
 pub struct CoreSockets {
     /// The sockets that the core accepts from.
     pub listeners: Vec<CoreListener>,
+    /// The listeners from which the core accepts no more, because their connections go on.
+    closed: Vec<ClosedListener>,
     /// Accepting tasks that have not ended.
     pub accepting: usize,
     /// Connections that wait for their next request. `None` if no other core looks there.
@@ -128,6 +130,37 @@ pub struct CoreListener {
     /// Whether no other core accepts from the same socket. All cores share a unix socket, and a
     /// socket of the service manager.
     pub is_own: bool,
+}
+
+/// A listener that a reload or a drain has closed.
+#[derive(PartialEq, Eq)]
+struct ClosedListener {
+    /// As [`CoreListener::addr`].
+    addr: ListenAddr,
+    /// As [`CoreListener::bound`].
+    bound: SocketAddrAny,
+}
+
+impl CoreSockets {
+    /// Removes the listeners whose configured addresses `ends` names. The caller closes them. Their
+    /// connections still find their listener.
+    pub fn remove_listeners(&mut self, ends: impl Fn(&ListenAddr) -> bool) -> Vec<CoreListener> {
+        let removed: Vec<_> = self.listeners.extract_if(.., |listener| ends(&listener.addr)).collect();
+        for CoreListener { addr, bound, .. } in &removed {
+            let closed = ClosedListener { addr: *addr, bound: bound.clone() };
+            if !self.closed.contains(&closed) {
+                self.closed.push(closed);
+            }
+        }
+        removed
+    }
+
+    /// The configured address of the first listener, open or closed, whose own name fits.
+    fn addr_of(&self, is_of: impl Fn(&SocketAddrAny) -> bool) -> Option<ListenAddr> {
+        let open = self.listeners.iter().map(|listener| (listener.addr, &listener.bound));
+        let closed = self.closed.iter().map(|listener| (listener.addr, &listener.bound));
+        open.chain(closed).find(|(_, bound)| is_of(bound)).map(|(addr, _)| addr)
+    }
 }
 
 /// Makes this thread a core of `server`.
@@ -226,19 +259,18 @@ impl CoreContext {
     }
 
     /// The configured address of the listener that accepted a connection whose own end the kernel
-    /// names `own`. If that listener is gone, the address of TCP itself.
+    /// names `own`. If this core never had that listener, the address of TCP itself.
     pub fn listener_of(&self, own: &SocketAddrAny) -> Option<ListenAddr> {
-        let found = |is_of: &dyn Fn(&SocketAddrAny) -> bool| {
-            let found = self.sockets.listeners.iter().find(|listener| is_of(&listener.bound));
-            found.map(|listener| listener.addr)
+        let Ok(own) = SocketAddr::try_from(own.clone()) else {
+            return self.sockets.addr_of(|bound| bound == own);
         };
-        let Ok(own) = SocketAddr::try_from(own.clone()) else { return found(&|bound| bound == own) };
         let own = SocketAddr::new(own.ip().to_canonical(), own.port());
         let is_of = |bound: SocketAddr| {
             bound.port() == own.port()
                 && (bound.ip() == own.ip() || bound.ip().is_unspecified() && bound.is_ipv4() == own.is_ipv4())
         };
-        found(&|bound| SocketAddr::try_from(bound.clone()).is_ok_and(is_of)).or(Some(own.into()))
+        let found = self.sockets.addr_of(|bound| SocketAddr::try_from(bound.clone()).is_ok_and(is_of));
+        found.or(Some(own.into()))
     }
 }
 

@@ -10,7 +10,7 @@ mod shown_hosts;
 pub use shown_hosts::ShownHosts;
 
 use foldhash::fast::RandomState;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, iter::Sum, sync::Arc};
 use vermeil_exchange::{DurationCounts, Sent};
 use vermeil_io::Clock;
 use vermeil_routing::hosts::{Host, HostId, Hosts};
@@ -108,13 +108,24 @@ struct CountedHosts {
     turned_away: u32,
 }
 
-/// Requests and bytes of bodies of a core.
+/// Requests and bytes of bodies of a core, at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnswerTotals {
     /// All answers.
     pub requests: u64,
     /// Bytes of bodies.
     pub body_bytes: u64,
+    /// When the core read its counts, on the clock of [`RequestCounts::now_ns`].
+    pub at_ns: u64,
+}
+
+/// Requests and bytes of bodies per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AnswerRates {
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// Bytes of bodies per second.
+    pub body_bytes_per_s: f64,
 }
 
 /// A copy of a core's counts.
@@ -207,9 +218,13 @@ impl RequestCounts {
         self.hosts.recent = None;
     }
 
-    /// Requests and bytes of bodies.
+    /// Requests and bytes of bodies, now.
     pub fn totals(&self) -> AnswerTotals {
-        AnswerTotals { requests: self.answers.requests(), body_bytes: self.answers.body_bytes }
+        AnswerTotals {
+            requests: self.answers.requests(),
+            body_bytes: self.answers.body_bytes,
+            at_ns: self.now_ns(),
+        }
     }
 
     /// A copy of the counts.
@@ -219,6 +234,31 @@ impl RequestCounts {
             hosts: self.hosts.counts.clone(),
             others: self.hosts.others,
         }
+    }
+}
+
+impl AnswerTotals {
+    /// The rates since `former`, the totals of the same core before. A core that answers late has
+    /// counted for longer than the status slept, so only the core's own clock gives its rates.
+    pub fn rates_since(&self, former: &Self) -> AnswerRates {
+        let elapsed_s = self.at_ns.saturating_sub(former.at_ns) as f64 / 1e9;
+        if elapsed_s == 0.0 {
+            return AnswerRates::default();
+        }
+        let per_s = |before: u64, now: u64| now.saturating_sub(before) as f64 / elapsed_s;
+        AnswerRates {
+            requests_per_s: per_s(former.requests, self.requests),
+            body_bytes_per_s: per_s(former.body_bytes, self.body_bytes),
+        }
+    }
+}
+
+impl Sum for AnswerRates {
+    fn sum<I: Iterator<Item = Self>>(cores: I) -> Self {
+        cores.fold(Self::default(), |sum, core| Self {
+            requests_per_s: sum.requests_per_s + core.requests_per_s,
+            body_bytes_per_s: sum.body_bytes_per_s + core.body_bytes_per_s,
+        })
     }
 }
 
@@ -400,6 +440,23 @@ mod tests {
         assert_eq!(sum.hosts, [("b.example".into(), host(6, 0, 60)), ("c.example".into(), host(6, 2, 42))]);
         assert_eq!((sum.others, sum.answers.requests()), (host(2, 0, 20), 14));
         assert_eq!(sum.answers.statuses().collect::<Vec<_>>(), [(200, 12), (502, 2)]);
+    }
+
+    /// Regression: the counts of a stalled core, which answered late, were divided by the time that
+    /// the status had slept.
+    #[test]
+    fn rates_follow_clock_of_each_core() {
+        let at_ms = |requests: u64, ms: u64| {
+            let (body_bytes, at_ns) = (10 * requests, ms * 1_000_000);
+            AnswerTotals { requests, body_bytes, at_ns }
+        };
+        let prompt = at_ms(150, 1250).rates_since(&at_ms(100, 1000));
+        let stalled = at_ms(200, 1500).rates_since(&at_ms(100, 1000));
+        let each = AnswerRates { requests_per_s: 200.0, body_bytes_per_s: 2000.0 };
+        assert_eq!([prompt, stalled], [each; 2]);
+        let both = AnswerRates { requests_per_s: 400.0, body_bytes_per_s: 4000.0 };
+        assert_eq!([prompt, stalled].into_iter().sum::<AnswerRates>(), both);
+        assert_eq!(at_ms(100, 1000).rates_since(&at_ms(100, 1000)), AnswerRates::default());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! (`vermeil_http::proxy_protocol`, `vermeil_http::forwarded`). Tested through the binary
 //! (`crates/e2e/tests/e2e/proxies.rs`).
 
-use super::{Connection, visitor_of};
+use super::{Connection, other_end, visitor_of};
 use crate::client_stream::ClientStream;
 use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, task::Poll};
 use vermeil_accept::admission_control::Admission;
@@ -142,6 +142,18 @@ impl Connection {
         {
             let visitor = origin.visitor;
             self.log_as(visitor);
+        }
+    }
+
+    /// Learns the client for the log, if a reload has turned the log on since the connection began.
+    #[inline]
+    pub fn learn_client(&mut self, local: &CoreContext) {
+        if self.client.logged.is_none() && local.records.log.is_on() {
+            self.client.logged = other_end(&self.stream);
+            if let Some(origin) = &self.client.origin {
+                let visitor = origin.visitor;
+                self.log_as(visitor);
+            }
         }
     }
 

@@ -8,13 +8,15 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 on_both!(
     a_late_head_is_answered_408,
     silent_connection_is_closed,
     a_late_body_closes_the_connection,
     an_idle_connection_is_closed,
+    empty_line_begins_no_head,
+    each_pipelined_request_has_its_own_time,
     client_that_stops_reading_is_cut,
     an_answer_that_is_read_slowly_is_not_cut_as_idle,
     beyond_the_bound_connections_wait,
@@ -81,6 +83,61 @@ fn an_idle_connection_is_closed(io: Io) {
     let mut client = server.client();
     assert!(!client.get("/").closes());
     client.ends_silently();
+    goes_on(&server);
+}
+
+/// Regression: the server answered the empty line with 408, and its drain waited for the rest.
+fn empty_line_begins_no_head(io: Io) {
+    let site = TestSite::new();
+    let args = ["--header-timeout", "300ms", "--keep-alive-timeout", "600ms"];
+    let server = TestServer::start(io, &site, &args);
+    let mut client = server.client();
+    client.send("\r\n");
+    client.ends_silently();
+    let mut client = server.client();
+    client.send("\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n\r\n");
+    assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+    client.ends_silently();
+    goes_on(&server);
+    let args = ["--header-timeout", "1h", "--keep-alive-timeout", "1h", "--drain-timeout", "1h"];
+    let server = TestServer::start(io, &site, &args);
+    let mut client = server.client();
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n\r\n");
+    assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+    client.send("\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n\r\n");
+    assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+    server.stops_clean();
+    client.ends_silently();
+}
+
+/// Regression: the time of a head or a content ran from an earlier request of the pipeline.
+fn each_pipelined_request_has_its_own_time(io: Io) {
+    let timeout = Duration::from_secs(1);
+    let site = TestSite::new();
+    let server = TestServer::start(io, &site, &["--header-timeout", "1s", "--body-timeout", "1s"]);
+    let get = "TP/1.1\r\nHost: h\r\n\r\nGET / HT";
+    let post = "cdPOST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab";
+    for (first, next, status) in [(format!("GET / HT{get}"), get, 200), (post[2..].to_owned(), post, 405)] {
+        until("the client is faster than the timeout", || {
+            let mut client = server.client();
+            let mut begun = Instant::now();
+            client.send(&first);
+            assert_eq!(client.read(ExpectedContent::Follows).status, status);
+            for _ in 0..2 {
+                std::thread::park_timeout(timeout * 6 / 10);
+                let sent_at = Instant::now();
+                let sent = client.try_send(next);
+                let answer = client.try_read(ExpectedContent::Follows);
+                if begun.elapsed() >= timeout {
+                    return None;
+                }
+                let is_answered = answer.as_ref().is_ok_and(|answer| answer.status == status);
+                assert!(sent.is_ok() && is_answered, "{next:?}: {answer:?}");
+                begun = sent_at;
+            }
+            Some(())
+        });
+    }
     goes_on(&server);
 }
 

@@ -13,6 +13,7 @@ on_both!(
     unread_answers_give_way,
     lingering_connections_give_way,
     client_bound_refuses_with_503,
+    refused_upload_is_logged_and_answered,
     body_without_memory_is_spooled,
 );
 
@@ -107,6 +108,32 @@ fn client_bound_refuses_with_503(io: Io) {
         client.try_read(ExpectedContent::Follows).is_ok_and(|answer| answer.status == 200).then_some(())
     });
     server.stops_clean();
+}
+
+/// Regression: a request with content, or with a long head, had no line in the log, and its answer
+/// was lost to a reset.
+fn refused_upload_is_logged_and_answered(io: Io) {
+    let args = ["--cores", "1", "--client-connections-max", "1", "--log", "-"];
+    let server = TestServer::start(io, &TestSite::new(), &args);
+    let mut first = server.client();
+    assert_eq!(first.get("/").status, 200);
+    let head = "HTTP/1.1\r\nHost: h\r\n";
+    for request in [
+        format!("POST /upload {head}Content-Length: 5\r\n\r\nhello"),
+        format!("GET /long {head}X: {}\r\n\r\n", "y".repeat(20_000)),
+    ] {
+        let mut client = server.client();
+        client.send(request);
+        let refused = client.read(ExpectedContent::Follows);
+        assert_eq!((refused.status, refused.closes()), (503, true));
+        client.ends_silently();
+    }
+    drop(first);
+    server.stops_clean();
+    server.says("vermeil: stopped: 3 requests");
+    for line in ["\"POST /upload HTTP/1.1\" 503 - ", "\"GET /long HTTP/1.1\" 503 - "] {
+        until(line, || server.stdout().contains(line).then_some(()));
+    }
 }
 
 /// Regression: slow bodies of 64 KiB each ended a server with little memory.

@@ -1,6 +1,7 @@
 //! Proxies that the server believes: `[proxies]` and the PROXY protocol.
 
 use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, on_both, on_usual, until};
+use rustix::process::Signal;
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 on_both! {
@@ -8,6 +9,7 @@ on_both! {
     wrong_announcement_closes_the_connection,
     announced_client_of_unix_socket_has_no_address,
     client_bound_counts_announced_clients,
+    drain_reads_announcements,
 }
 
 on_usual! {
@@ -300,4 +302,27 @@ fn client_bound_counts_announced_clients(io: Io) {
     assert_eq!(connect("192.0.2.1").1, 503);
     assert_eq!(connect("192.0.2.2").1, 200);
     server.stops_clean();
+}
+
+/// Regression: a draining core took the header of the proxy for a request, because the core had
+/// forgotten its listeners.
+fn drain_reads_announcements(io: Io) {
+    let site = site();
+    let file = configure(io, &site, "[proxies]\nfrom = [\"127.0.0.1\"]\n", PROXY);
+    let server = TestServer::of_file(&file);
+    // The connections wait in the kernel when the drain begins.
+    server.signal(Signal::STOP);
+    let connect = |_| {
+        let mut client = server.client();
+        client.send("PROXY TCP4 192.0.2.7 203.0.113.1 4711 8443\r\n");
+        client.ask("GET", "/", &["Connection: close"]);
+        client
+    };
+    let clients: Vec<_> = (0..16).map(connect).collect();
+    server.signal(Signal::TERM);
+    server.signal(Signal::CONT);
+    for mut client in clients {
+        assert_eq!(client.read(ExpectedContent::Follows).status, 200);
+    }
+    assert_eq!(server.wait(), Some(0), "{server:?}");
 }

@@ -21,6 +21,8 @@ on_usual! {
     a_bad_configuration_is_refused_and_the_old_stays,
     reload_names_keys_that_need_restart,
     a_server_without_a_file_opens_its_log_anew,
+    log_that_is_turned_on_has_open_connections,
+    refused_https_leaves_no_handler,
 }
 
 /// Writes the configuration and reloads the server; waits until the server has printed `words` once
@@ -167,6 +169,26 @@ fn limits_and_the_log_change(io: Io) {
     server.stops_clean();
 }
 
+/// Regression: a reload turned the log on, and requests on open connections had no line.
+fn log_that_is_turned_on_has_open_connections(io: Io) {
+    let site = TestSite::new();
+    let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
+    let client = &mut server.client();
+    assert_eq!(client.get("/").status, 200);
+    let file = site.configure(io, "[[host]]\nroot = \"site\"\n");
+    let text = fs::read_to_string(&file).unwrap().replace("log = \"off\"", "log = \"access.log\"");
+    fs::write(&file, text).unwrap();
+    server.signal(Signal::HUP);
+    server.says("vermeil: reloaded: ");
+    assert_eq!(client.get("/logged").status, 404);
+    let line = until("a line is there", || {
+        let text = fs::read_to_string(site.outside("access.log")).ok()?;
+        text.lines().next().map(str::to_owned)
+    });
+    assert!(line.starts_with("127.0.0.1 - - [") && line.contains("\"GET /logged HTTP/1.1\" 404 "), "{line}");
+    server.stops_clean();
+}
+
 fn reload_names_keys_that_need_restart(io: Io) {
     let site = TestSite::new();
     let server = TestServer::configured(io, &site, "[[host]]\nroot = \"site\"\n");
@@ -176,6 +198,23 @@ fn reload_names_keys_that_need_restart(io: Io) {
     server.says(
         "vermeil: only a restart changes cache, hosts.open_max, programs.spool_folder, programs.spool_bytes\n",
     );
+    server.stops_clean();
+}
+
+/// Regression: each refused reload with the first TLS listener left a handler, and the runtime has
+/// room for a few hundred.
+fn refused_https_leaves_no_handler(io: Io) {
+    let site = TestSite::new();
+    let host = "[[host]]\nroot = \"site\"\n";
+    let server = TestServer::configured(io, &site, host);
+    let listener = "[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n";
+    let secure = format!("{listener}{host}certificate = \"none.pem\"\n");
+    for _ in 0..300 {
+        reload(&server, &site, io, &secure, "the configuration stays as it is");
+    }
+    server.says("cannot serve HTTPS: ");
+    reload(&server, &site, io, host, "vermeil: reloaded: ");
+    assert_eq!(server.get("/").status, 200);
     server.stops_clean();
 }
 

@@ -1,6 +1,6 @@
 //! Listeners on unix sockets, for a proxy on the same machine.
 
-use crate::support::{Io, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil};
+use crate::support::{Io, TestClient, TestProcess, TestServer, TestSite, noise, on_both, until, vermeil};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -27,9 +27,15 @@ on_both!(
     refused_reload_of_instances_keeps_unix_listener,
     failed_takeover_keeps_mode_of_unix_listener,
     leaving_server_serves_unix_clients,
+    drain_keeps_host_of_unix_listener,
+    new_mode_keeps_host_of_connections,
 );
 
 const HOST: &str = "[[host]]\nroot = \"site\"\n";
+
+/// A host that answers at the unix listener only.
+const BOUND: &str =
+    "[[host]]\nnames = [\"unix.example\"]\nroot = \"site/other\"\nlisten = [\"unix:v.sock\"]\n";
 
 /// A configuration's table.
 fn listener(path: &str, more: &str) -> String {
@@ -500,4 +506,60 @@ fn leaving_server_serves_unix_clients(io: Io) {
         assert_eq!(start("300ms").wait(), Some(0));
         assert!(!path.exists());
     }
+}
+
+/// Regression: a draining core did not know the listeners of its connections.
+fn drain_keeps_host_of_unix_listener(io: Io) {
+    let site = TestSite::new();
+    site.write("other/page", b"of the other host");
+    let path = site.outside("v.sock");
+    let text = format!("cores = 1\n{}{HOST}{BOUND}", listener("v.sock", ""));
+    let server = TestServer::configured(io, &site, &text);
+    let mut client = connect(&path);
+    // The drain waits for the rest of the head.
+    write!(client, "GET /page HTTP/1.1\r\n").unwrap();
+    server.signal(Signal::TERM);
+    server.says("vermeil: draining");
+    until("nobody listens", || TestClient::try_connect(server.addr()).is_none().then_some(()));
+    write!(client, "Host: unix.example\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("of the other host"), "{answer}");
+    assert_eq!(server.wait(), Some(0), "{server:?}");
+}
+
+/// Regression: connections of the former socket got another host.
+fn new_mode_keeps_host_of_connections(io: Io) {
+    let site = TestSite::new();
+    site.write("other/page", b"of the other host");
+    let path = site.outside("v.sock");
+    let configure = |mode: &str| {
+        let listener = listener("v.sock", &format!("mode = \"{mode}\"\n"));
+        site.configure(io, &format!("control = \"control\"\n{listener}{HOST}{BOUND}"))
+    };
+    let server = TestServer::of_file(&configure("0666"));
+    let (mut silent, mut asking) = (connect(&path), connect(&path));
+    let head = "GET /page HTTP/1.1\r\nHost: unix.example\r\n";
+    let content = "of the other host";
+    write!(asking, "{head}\r\n").unwrap();
+    let mut received = String::new();
+    until("the answer is there", || {
+        let mut bytes = [0; 4096];
+        let count = asking.read(&mut bytes).expect("an answer");
+        assert!(count > 0, "closed behind: {received}");
+        received.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        received.ends_with(content).then_some(())
+    });
+    configure("0600");
+    let (code, said) = run(&["reload", "--control", site.outside("control").to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(mode_of(&path), 0o600);
+    for client in [&mut silent, &mut asking] {
+        write!(client, "{head}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with(content), "{answer}");
+    }
+    assert!(get_of(&path, "unix.example", "/page").ends_with(content));
+    server.stops_clean();
 }

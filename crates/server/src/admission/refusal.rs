@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::os::fd::{AsFd as _, OwnedFd};
 use vermeil_address::Client;
 use vermeil_answer::pages::{RETRY_AFTER, busy, finish};
-use vermeil_exchange::{AnswerHead, PasswordUse};
+use vermeil_exchange::{AnswerHead, PasswordUse, Sent};
 use vermeil_files::SERVER;
 use vermeil_http::{
     ConnectionLimits, Conversation, ConversationEvent, Method, Request, Status,
@@ -18,13 +18,17 @@ use vermeil_http::{
 };
 use vermeil_log::LoggedClient;
 use vermeil_state::{
-    core_context::{self, EndedRequest},
+    core_context::{self, CoreContext, EndedRequest},
     counts::AnswerEnd,
 };
 
 /// The longest request that is refused in this way, because the core reads the request into a page
 /// of its stack. A longer request is answered by the slower way.
 const REQUEST_BYTES_MAX: usize = 4096;
+
+/// Bytes that are read and dropped before the close: the first receive window of a TCP connection.
+/// A client that sends more may lose the answer to a reset.
+const DROPPED_BYTES_MAX: usize = 64 * 1024;
 
 /// Answers 503 and closes. Returns the connection if that is not possible at once.
 pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
@@ -41,9 +45,19 @@ pub(super) fn refuse(socket: OwnedFd) -> Option<OwnedFd> {
     None
 }
 
-/// Answers 503 before a request has come, and closes.
+/// Answers 503, also before a request has come, and closes. A request that has begun is counted and
+/// logged.
 pub(super) fn refuse_silent(socket: OwnedFd) {
+    let mut buffer = [0; REQUEST_BYTES_MAX];
+    let mut count = receive(&socket, &mut buffer);
     let answer = core_context::with(|local| {
+        let received = &buffer[..count];
+        if !core_context::request_line(received).is_empty() {
+            local.server.count_request();
+            let sent = Sent { status: Status::ServiceUnavailable.code(), body_bytes: 0 };
+            let peer = logged(local, &socket);
+            local.end_unparsed(peer, received, sent, AnswerEnd::Complete);
+        }
         let mut answer = Vec::new();
         // Without content, because the request may be HEAD.
         let _ = HeadWriter::new(&mut answer, Status::ServiceUnavailable)
@@ -53,11 +67,26 @@ pub(super) fn refuse_silent(socket: OwnedFd) {
         finish(local, AnswerHead::UNKNOWN, &mut answer);
         answer
     });
-    let mut buffer = [0; REQUEST_BYTES_MAX];
     // Closing with unread bytes would reset the connection.
-    let _ = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT);
+    let mut dropped = count;
+    while count == buffer.len() && dropped < DROPPED_BYTES_MAX {
+        count = receive(&socket, &mut buffer);
+        dropped += count;
+    }
     let _ = send(&socket, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     let _ = shutdown(&socket, Shutdown::Write);
+}
+
+/// Reads the bytes that are there. Returns their number; 0 also after an error, which is the
+/// client's problem.
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> usize {
+    recv(socket, buffer, RecvFlags::DONTWAIT).map_or(0, |(count, _)| count)
+}
+
+/// The client of `socket` in the log, if there is a log.
+fn logged(local: &CoreContext, socket: &OwnedFd) -> Option<LoggedClient> {
+    let peer = local.records.log.is_on().then(|| vermeil_io::peer_addr(socket.as_fd()).ok()).flatten();
+    peer.map(|addr| LoggedClient { client: Client::of(addr), default_port: 80 })
 }
 
 /// The request in `received`, if no other bytes follow the request.
@@ -80,9 +109,9 @@ fn answer(socket: &OwnedFd, received: &[u8], request: &Request<'_>) -> Vec<u8> {
         let mut answer = Vec::new();
         local.server.count_request();
         let sent = busy(local, head, &mut answer);
-        let peer = local.records.log.is_on().then(|| vermeil_io::peer_addr(socket.as_fd()).ok()).flatten();
+        let peer = logged(local, socket);
         local.end_request(EndedRequest {
-            peer: peer.map(|addr| LoggedClient { client: Client::of(addr), default_port: 80 }),
+            peer,
             received,
             request: Some(request),
             start: local.records.counts.start_now(),
