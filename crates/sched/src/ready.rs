@@ -54,6 +54,9 @@ impl QueuedClass {
     /// The number of queues, two for each class.
     const QUEUES: usize = 2 * Self::COUNT;
 
+    /// The queues of colors that every core may take, a bit each.
+    const FREE_QUEUES: u16 = 0xAAAA;
+
     /// Queued time of the lowest class, in nanoseconds, because below a microsecond no move has
     /// ever paid.
     const LEAST_NS: u64 = 1 << 10;
@@ -341,6 +344,14 @@ impl<T> Ready<T> {
         match &self.queue {
             ReadyKind::Colors(colors) => colors.stealable(),
             ReadyKind::Events(events) => events.stealable(),
+        }
+    }
+
+    /// Whether a thief may take a token that every core may take.
+    pub fn has_free(&self) -> bool {
+        match &self.queue {
+            ReadyKind::Colors(colors) => colors.has_free(),
+            ReadyKind::Events(events) => events.stealable() > 0,
         }
     }
 

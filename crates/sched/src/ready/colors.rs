@@ -257,6 +257,10 @@ impl<T> ReadyColors<T> {
         self.stealable
     }
 
+    pub(super) fn has_free(&self) -> bool {
+        self.classes & QueuedClass::FREE_QUEUES != 0
+    }
+
     pub(super) fn best(&self) -> Option<QueuedClass> {
         (self.classes != 0).then(|| QueuedClass(15 - self.classes.leading_zeros() as u8))
     }
