@@ -30,6 +30,7 @@ use std::{
     os::unix::net::UnixStream,
     sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 use vermeil::{WaitQueue, WaitTicket};
 use vermeil_exchange::ProgramTimes;
@@ -209,6 +210,11 @@ impl Pool {
     /// Whether a child works on although its request is over.
     pub fn has_working(&self) -> bool {
         self.lock().working.is_any()
+    }
+
+    /// Whether a child has worked on for `time` although its request is over.
+    pub fn has_worked(&self, time: Duration) -> bool {
+        self.lock().working.is_any_for(time)
     }
 
     /// Whether some granted turns have not been taken yet.

@@ -55,6 +55,12 @@ impl WorkingChildren {
         !self.0.is_empty()
     }
 
+    /// Whether a child has worked for `time`.
+    pub(super) fn is_any_for(&mut self, time: Duration) -> bool {
+        self.forget_ended();
+        self.0.iter().any(|child| child.since.elapsed() >= time)
+    }
+
     /// The children that worked when this was asked last.
     pub(super) fn count(&self) -> usize {
         self.0.len()

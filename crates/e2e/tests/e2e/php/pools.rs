@@ -13,6 +13,7 @@ on_usual! {
     idle_pool_stops_beside_talkative_pool,
     script_works_on_after_its_client_has_left,
     script_works_on_after_its_answer,
+    pool_with_long_work_serves_on_while_another_waits,
     more_pools_than_may_run_take_turns,
     a_pool_that_is_killed_is_started_by_the_next_request,
     requests_beyond_bound_wait_and_get_an_error,
@@ -218,6 +219,43 @@ fn script_works_on_after_its_answer(io: Io) {
     assert_eq!(of(&server, "a", "/work.php"), "x");
     until("the script has ended", || done.exists().then_some(()));
     status_has(&server, "the server's user (a): stopped, started");
+    server.stops_clean();
+}
+
+/// Regression: after its turn the pool with the script served no requests, for the sake of a pool
+/// that could not start.
+fn pool_with_long_work_serves_on_while_another_waits(io: Io) {
+    if !is_there() {
+        return;
+    }
+    let site = site();
+    let folder = writable(&site, "signals");
+    let (began, go) = (folder.join("began"), folder.join("go"));
+    let code = format!(
+        "ignore_user_abort(true); touch('{}'); \
+         while (!file_exists('{}')) {{ clearstatcache(); usleep(1000); }}",
+        began.display(),
+        go.display()
+    );
+    write(&site, "work.php", &code);
+    write(&site, "x.php", "echo 'x';");
+    let top = "[php]\npools_max = 1\n[programs]\nqueue_timeout = \"3s\"";
+    let server = serve(io, &site, top, ["children = 2", "children = 1"]);
+    let mut client = server.client();
+    client.ask("GET", "http://a/work.php", &[]);
+    until("the script runs", || began.exists().then_some(()));
+    drop(client);
+    // Together longer than a turn of 5 s.
+    for _ in 0..3 {
+        let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
+        assert!(head.starts_with("HTTP/1.1 503 "), "the script works: {head}");
+        assert_eq!(of(&server, "a", "/x.php"), "x");
+    }
+    fs::write(go, "").expect("a file");
+    until("there is room", || {
+        let (head, _) = whole_of(&mut server.client(), "b", "/x.php");
+        head.starts_with("HTTP/1.1 200 ").then_some(())
+    });
     server.stops_clean();
 }
 

@@ -5,9 +5,10 @@
 //! (`pool_state.rs`), for the spawner, and for output of the pools; reloads change the set of pools
 //! (`pool_registry.rs`). The number of running pools is limited. When another pool is wanted, the
 //! pool that has been idle longest is stopped. If no pool is idle, a pool that has had a turn is
-//! drained. A pool in which a child works on after its request is not idle. A request that waits
-//! beyond the limit gets 503. After a pool ends by itself, the next request starts the pool again,
-//! after a pause that grows. Tested through the binary (`crates/e2e/tests/e2e/php/pools.rs`).
+//! drained. A pool in which a child works on after its request is not idle, and is not drained if
+//! the work is long. A request that waits beyond the limit gets 503. After a pool ends by itself,
+//! the next request starts the pool again, after a pause that grows. Tested through the binary
+//! (`crates/e2e/tests/e2e/php/pools.rs`).
 
 use super::{
     PoolPlan,
@@ -41,9 +42,14 @@ use vermeil_spawn::{Channel, JobId, ProfileId, ProgramEvent, SEND_RETRY, SendObs
 /// many hosts share the slots.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Interval of checks whether a retired pool is still needed, and whether a child still works while
-/// another pool waits. Twice the time of a pool's start, and ten checks per second last only as
-/// long as a pool drains or waits.
+/// The longest work after a request for which a pool is drained. Work such as a log or a mail after
+/// the answer is shorter. While longer work goes on, the pool cannot stop, so a drain would only
+/// keep the free children from the pool's own requests.
+const SHORT_WORK: Duration = Duration::from_secs(1);
+
+/// Interval of checks whether a retired pool is still needed, and whether a child of a closing pool
+/// still works. Twice the time of a pool's start, and ten checks per second last only as long as a
+/// pool drains or waits.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Starts to supervise the pools of `registry`, now and in future.
@@ -300,15 +306,21 @@ impl DemandWatch {
         }
     }
 
-    /// Kills a closing pool once no request is being served and no child works on.
+    /// Kills a closing pool once no request is being served and no child works on. If the work is
+    /// long, the pool serves on instead.
     fn kill_if_quiet(&mut self, number: usize) {
         let Some(DemandPool { php, life: PoolLife::Running(run), .. }) = self.pools.get_mut(&number) else {
             return;
         };
         let is_closing = php.gate().is_some_and(|(gate, _)| gate == PoolState::Closing);
-        if is_closing && !run.is_killed && php.pool.is_quiet() {
+        if !is_closing || run.is_killed {
+            return;
+        }
+        if php.pool.is_quiet() {
             run.is_killed = true;
             self.channel.kill(run.job);
+        } else {
+            php.pool.reopen_if_working(SHORT_WORK);
         }
     }
 
@@ -387,17 +399,17 @@ impl DemandWatch {
         *stderr = stderr
             .take()
             .filter(|stderr| launch::hear(stderr, |bytes| errors.push(bytes)) == Hearing::GoesOn);
-        let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
-        let Some(idle_stop) = idle_stop else { return };
         // The thread also wakes up for other pools, and such a wake-up must not postpone the check.
         if now < run.look {
             return;
         }
         if php.gate().is_none_or(|(gate, _)| gate != PoolState::Open) {
-            run.look = now + idle_stop.clamp(LOOK, TURN);
+            run.look = now + LOOK;
             // No pool rings when the work of a child ends.
             return self.kill_if_quiet(number);
         }
+        let idle_stop = if is_retired { Some(Duration::ZERO) } else { *idle_stop };
+        let Some(idle_stop) = idle_stop else { return };
         match php.pool.close_if_idle(idle_stop) {
             Ok(()) => self.kill_if_quiet(number),
             Err(StillUsed::Busy) => run.look = now + idle_stop.max(LOOK),
@@ -483,17 +495,24 @@ impl DemandWatch {
         let stopping = stopping.iter().filter(|number| gate(number) == Some(PoolState::Closing));
         let mut needed = wanted.saturating_sub(stopping.count() + free);
         let idle_for = |number: &usize| self.pools[number].php.pool.idle_for();
-        open.sort_by_key(|number| std::cmp::Reverse(idle_for(number)));
+        // The cores begin and end requests meanwhile, and a sort needs keys that stay the same.
+        open.sort_by_cached_key(|number| std::cmp::Reverse(idle_for(number)));
         for number in open {
             if needed == 0 {
                 return;
             }
-            let DemandPool { php, life: PoolLife::Running(run), .. } = &self.pools[&number] else { continue };
+            let Some(DemandPool { php, life: PoolLife::Running(run), .. }) = self.pools.get_mut(&number)
+            else {
+                continue;
+            };
             match php.pool.close_if_idle(Duration::ZERO) {
                 // A pool with idle connections rings when they are closed.
                 Ok(()) | Err(StillUsed::Kept) => {}
-                Err(_) if run.since.elapsed() < TURN => continue,
-                Err(_) => php.pool.close(),
+                Err(_) if run.since.elapsed() < TURN || php.pool.has_worked(SHORT_WORK) => continue,
+                Err(_) => {
+                    php.pool.close();
+                    run.look = Instant::now() + LOOK;
+                }
             }
             needed -= 1;
             self.kill_if_quiet(number);

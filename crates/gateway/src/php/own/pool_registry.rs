@@ -335,8 +335,10 @@ impl PoolRegistry {
         true
     }
 
-    /// Ends the server's first pool if it is retired and unreferenced, and no child works on.
-    /// Returns whether the pool still waits for that.
+    /// Ends the server's first pool if it is retired and unreferenced, and no child is known to
+    /// work on. Returns whether the pool still waits for that. Until the pool is retired, the cores
+    /// do not ask whether a child works when they close its connection for another core (`finish`
+    /// in `run.rs`). The end of the pool kills such a child.
     pub(super) fn end_first(&self) -> bool {
         let mut entries = self.lock();
         let Some((_, php)) = &entries.first else { return false };

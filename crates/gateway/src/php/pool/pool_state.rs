@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! Stopped ──▶ Starting ──▶ Open ──▶ Closing ──▶ Stopped
-//!    ▲ rings when a request waits      │ no more turns; rings when the last request is done
+//!    ▲ rings when a request waits      │ no more turns; rings once no connection is open
 //! ```
 //!
 //! A shut gate gives no turns. Requests wait in the pool's queue, within the bounds, so a pool that
 //! is being stopped loses no request. Nor does a stop end a child that works on after its request
-//! (`working.rs`): the pool is in use until then. Only the cores know whether the child of a kept
+//! (`working.rs`): the pool is in use until then. If that work is long, the gate of a closing pool
+//! opens again, because other children are free. Only the cores know whether the child of a kept
 //! connection works, so they close these connections before the pool is stopped. Only the
 //! supervisor changes the state (`own/demand.rs`). Tested in `pool/tests.rs`.
 
@@ -151,7 +152,9 @@ impl ConnectionState {
                     demand.ring();
                 }
             }
-            PoolState::Open => demand.begin_use(),
+            // A turn begins the use itself. A connection that a core is closing is no use, although
+            // the connection is open and no longer idle.
+            PoolState::Open if is_wanted => demand.begin_use(),
             _ => {}
         }
     }
@@ -225,6 +228,15 @@ impl Pool {
         let mut state = self.lock();
         state.demand_mut().gate = PoolState::Closing;
         state.dispatch(self.bounds);
+    }
+
+    /// Opens the gate of a closing pool again if a child has worked on for `time`.
+    pub fn reopen_if_working(&self, time: Duration) {
+        let mut state = self.lock();
+        if state.demand_mut().gate == PoolState::Closing && state.working.is_any_for(time) {
+            state.demand_mut().gate = PoolState::Open;
+            state.dispatch(self.bounds);
+        }
     }
 
     /// Shuts the gate if the pool has been idle for `time`.

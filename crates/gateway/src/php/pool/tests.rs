@@ -252,6 +252,51 @@ fn pool_does_not_stop_while_child_works() {
     assert!(pool.is_quiet());
 }
 
+/// Regression: a pool that was to be stopped served no request for as long as a script worked on.
+#[test]
+fn long_work_opens_closing_pool_again() {
+    let (pool, _) = on_demand(2);
+    pool.set_open();
+    let lease = turn(&mut pool.ask(0));
+    pool.close();
+    let mut waits = pool.ask(0);
+    assert!(poll(&mut waits).is_pending());
+    let (connection, child) = working();
+    pool.leave_working(connection);
+    drop(lease);
+    let long = Duration::from_secs(3600);
+    pool.reopen_if_working(long);
+    assert!(!pool.has_worked(long) && pool.is_shut() && !pool.is_quiet(), "the work is short");
+    pool.reopen_if_working(Duration::ZERO);
+    assert_eq!(turn(&mut waits).turn(), PoolTurn::New);
+    assert_eq!(pool.gate(), Some((PoolState::Open, 1)));
+    assert!(pool.has_worked(Duration::ZERO));
+    drop(child);
+    pool.close();
+    pool.reopen_if_working(Duration::ZERO);
+    assert!(pool.is_shut() && pool.is_quiet(), "the work has ended");
+}
+
+/// Regression: two cores that closed idle connections at once restarted the idle time.
+#[test]
+fn close_of_idle_connections_keeps_idle_time() {
+    let (pool, _) = on_demand(2);
+    pool.set_open();
+    let leases = [turn(&mut pool.ask(0)), turn(&mut pool.ask(1))];
+    for lease in leases {
+        assert!(lease.finish(|| {}).is_none());
+    }
+    let idle = Some(Duration::from_millis(5));
+    while pool.idle_for() < idle {
+        std::thread::yield_now();
+    }
+    assert_eq!(pool.close_if_idle(Duration::ZERO), Err(pool_state::StillUsed::Kept));
+    assert_eq!([reclaimed(&pool, 0), reclaimed(&pool, 1)], [1, 1]);
+    pool.closed(1);
+    pool.closed(1);
+    assert!(pool.idle_for() >= idle);
+}
+
 #[test]
 fn cores_close_idle_connections_before_stop() {
     let (pool, _) = on_demand(1);
