@@ -10,7 +10,7 @@ use super::pipes::LeftErrors;
 use crate::parts::ProgramRead;
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     future::poll_fn,
     io,
     os::fd::OwnedFd,
@@ -33,6 +33,9 @@ thread_local! {
 struct Spawning {
     channel: Channel,
     slots: HashMap<JobId, SpawnSlot>,
+    /// The error output of programs without a task; the program heard last is at the end. Each
+    /// program has a slot, which holds a turn, so the turns bound the open pipes.
+    left_errors: VecDeque<(JobId, LeftErrors)>,
     /// The task of [`watch`], while the task waits.
     watcher: Option<Waker>,
     notices: Arc<Notices>,
@@ -44,9 +47,6 @@ struct SpawnSlot {
     waker: Option<Waker>,
     /// Whether a task waits for the program or uses the output.
     is_awaited: bool,
-    /// The error output that is read without a task. The slot bounds the open pipes, because a slot
-    /// holds a turn.
-    errors: Option<LeftErrors>,
     _turn: HostTurn,
 }
 
@@ -63,23 +63,10 @@ impl Spawning {
     fn ask(&mut self, request: ProgramRequest, stdio: Stdio, turn: HostTurn) -> Result<JobId, SpawnError> {
         let job = self.channel.spawn(request, stdio)?;
         let state = SpawningState::Asked;
-        let slot = SpawnSlot { state, waker: None, is_awaited: true, errors: None, _turn: turn };
+        let slot = SpawnSlot { state, waker: None, is_awaited: true, _turn: turn };
         self.slots.insert(job, slot);
         self.tell_watcher();
         Ok(job)
-    }
-
-    /// Reads the error output of all programs without a task. Returns whether there was any.
-    fn hear(&mut self, context: &mut Context<'_>) -> bool {
-        let mut has_heard = false;
-        for slot in self.slots.values_mut() {
-            match slot.errors.as_mut().map(|errors| errors.poll(context)) {
-                None | Some(Poll::Pending) => {}
-                Some(Poll::Ready(ProgramRead::Some)) => has_heard = true,
-                Some(Poll::Ready(ProgramRead::End)) => slot.errors = None,
-            }
-        }
-        has_heard
     }
 
     /// The watching task waits. Returns why requests wait in the channel, if any do.
@@ -134,7 +121,9 @@ impl Spawning {
         let Some(slot) = self.slots.get_mut(&job) else { return };
         let is_over = !matches!(state, SpawningState::Running);
         if is_over && !slot.is_awaited {
-            if let Some(errors) = self.slots.remove(&job).and_then(|slot| slot.errors) {
+            self.slots.remove(&job);
+            let place = self.left_errors.iter().position(|(left, _)| *left == job);
+            if let Some((_, errors)) = place.and_then(|place| self.left_errors.remove(place)) {
                 errors.finish();
             }
             return;
@@ -147,10 +136,10 @@ impl Spawning {
 
     /// Reads the remaining error output of `job` until the program ends.
     fn keep_errors(&mut self, job: JobId, errors: LeftErrors) {
-        let Some(slot) = self.slots.get_mut(&job) else { return };
+        let Some(slot) = self.slots.get(&job) else { return };
         match slot.state {
             SpawningState::Asked | SpawningState::Running => {
-                slot.errors = Some(errors);
+                self.left_errors.push_back((job, errors));
                 self.wake_watcher();
             }
             SpawningState::Ended(_) | SpawningState::Failed(_) => errors.finish(),
@@ -176,6 +165,23 @@ impl Spawning {
     }
 }
 
+/// Reads the error output of the first program that has some, and puts this program last. Returns
+/// whether there was any.
+fn hear_next<J>(left: &mut VecDeque<(J, LeftErrors)>, context: &mut Context<'_>) -> bool {
+    for _ in 0..left.len() {
+        let Some((_, errors)) = left.front_mut() else { break };
+        match errors.poll(context) {
+            Poll::Ready(ProgramRead::Some) => {
+                left.rotate_left(1);
+                return true;
+            }
+            Poll::Ready(ProgramRead::End) => drop(left.pop_front()),
+            Poll::Pending => left.rotate_left(1),
+        }
+    }
+    false
+}
+
 /// The work that the watching task has found.
 enum WatchedWork {
     /// The channel has an event, or room for a waiting request.
@@ -198,7 +204,8 @@ enum ProgramFate {
 /// Out of descriptors.
 pub fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
     let readiness = channel.readiness()?;
-    SPAWNING.set(Some(Spawning { channel, slots: HashMap::new(), watcher: None, notices }));
+    let (slots, left_errors) = (HashMap::new(), VecDeque::new());
+    SPAWNING.set(Some(Spawning { channel, slots, left_errors, watcher: None, notices }));
     Ok(readiness)
 }
 
@@ -206,18 +213,18 @@ pub fn install(channel: Channel, notices: Arc<Notices>) -> io::Result<OwnedFd> {
 /// programs without a task, until the spawner is gone.
 pub async fn watch(readiness: Source) {
     while let Ok(work) = next_work(&readiness).await {
-        match work {
-            WatchedWork::Channel => {
-                let is_gone = with(|spawning| {
-                    spawning.take_events();
-                    spawning.channel.is_gone()
-                });
-                if is_gone {
-                    return;
-                }
-            }
+        let is_gone = with(|spawning| {
+            // Between error outputs the task does not wait for room in the channel, so this also
+            // sends waiting requests.
+            spawning.take_events();
+            spawning.channel.is_gone()
+        });
+        if is_gone {
+            return;
+        }
+        if let WatchedWork::Errors = work {
             // A program may write without end, so the core does other work first.
-            WatchedWork::Errors => yield_now().await,
+            yield_now().await;
         }
     }
 }
@@ -231,7 +238,7 @@ async fn next_work(readiness: &Source) -> io::Result<WatchedWork> {
         if let Poll::Ready(ready) = readable.as_mut().poll(context) {
             return Poll::Ready(ready.map(|()| WatchedWork::Channel));
         }
-        if with(|spawning| spawning.hear(context)) {
+        if with(|spawning| hear_next(&mut spawning.left_errors, context)) {
             return Poll::Ready(Ok(WatchedWork::Errors));
         }
         let has_room = match with(|spawning| spawning.watcher_waits(context)) {
@@ -348,5 +355,45 @@ impl Drop for SpawnedProgram {
                 spawning.leave(job, fate);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cgi::pipes,
+        parts::{ErrorLines, ErrorSink, RequestBody},
+    };
+    use std::{fs::File, io::Write as _};
+    use vermeil::Runtime;
+
+    /// Regression: a pass read the error output of all programs before other work of the core.
+    #[test]
+    fn pass_reads_errors_of_one_program() {
+        let runtime = Runtime::builder().cpus([0]).build().expect("it starts");
+        let first = runtime.handle().spawn(async {
+            let null = File::open("/dev/null").expect("it is there");
+            let sink = ErrorSink::new(Arc::new(Notices::kept()));
+            let (mut left, mut writers) = (VecDeque::new(), Vec::new());
+            for number in 0..2 {
+                let (stdio, pipes) = pipes::open(&RequestBody::None, &null).expect("descriptors");
+                let lines = ErrorLines::of_program(sink.clone(), "cgi");
+                left.push_back((number, pipes.into_errors(lines).expect("it goes on")));
+                writers.push(File::from(stdio.stderr));
+            }
+            for writer in &mut writers {
+                writer.write_all(b"a line\n").expect("room");
+            }
+            poll_fn(|context| {
+                let first = [0, 1].map(|_| {
+                    assert!(hear_next(&mut left, context), "there is a line");
+                    left[0].0
+                });
+                Poll::Ready(first)
+            })
+            .await
+        });
+        assert_eq!(first.wait().expect("no panic"), [1, 0]);
     }
 }
