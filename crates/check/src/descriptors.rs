@@ -4,6 +4,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::{collections::HashSet, path::Path};
 use vermeil::DriverOptions;
 use vermeil_config::ServeOptions;
 use vermeil_gateway::programs::has_programs;
@@ -93,11 +94,17 @@ impl DescriptorShares {
         // Each site has one descriptor, and after a reload the cores release the old site only once
         // the new site has replaced it.
         let sites = 2 * options.sites_open_max.min(options.hosts.iter().len()) as u64;
-        let logs_max = options.log.host_files_open_max_within(limit);
-        let logs = options.hosts.log_files().take(logs_max).count() as u64;
+        let logs = of_logs(options, limit);
         let files = options.store.descriptors_max + sites;
         Some((limit, Self::of(limit, options.cpus.len(), files, logs)))
     }
+}
+
+/// Descriptors for the logs of hosts in a process with a limit of `limit`. Hosts with the same file
+/// share a descriptor.
+pub(crate) fn of_logs(options: &ServeOptions, limit: u64) -> u64 {
+    let files: HashSet<&Path> = options.hosts.log_files().collect();
+    files.len().min(options.log.host_files_open_max_within(limit)) as u64
 }
 
 /// Connections that each core may hold: the configured number, or the number that the limit of

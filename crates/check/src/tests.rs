@@ -1,7 +1,7 @@
 //! The plan of a configuration, and the faults that `vermeil check` finds on the machine, each with
 //! the place of its key.
 
-use crate::{ServePlan, explain};
+use crate::{ServePlan, descriptors::of_logs, explain};
 use std::{fs, io, net::SocketAddr, path::Path};
 use vermeil_config::{GivenParts, ServeOptions, Surroundings, load_with_places, take};
 use vermeil_topology::{Allowed, synthetic};
@@ -53,6 +53,19 @@ fn missing_root_of_each_host_has_its_place() {
     assert_eq!(warnings, ["v.toml:5:10: host.root: b: cannot serve too: there is no such folder"]);
     let why = "cannot serve gone: there is no such folder; make a folder there, or name another as root";
     assert_eq!(refusals, [format!("v.toml:2:8: host.root: {why}")]);
+}
+
+/// Regression: a log was counted once for each of its hosts.
+#[test]
+fn hosts_with_same_log_share_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("site")).unwrap();
+    let host = |(name, log): (&str, &str)| {
+        format!("[[host]]\nnames = [\"{name}\"]\nroot = \"site\"\nlog = \"{log}.log\"\n")
+    };
+    let text: String = [("a", "shared"), ("b", "shared"), ("c", "own")].map(host).concat();
+    let options = take(&folder.path().join("v.toml"), &text.into(), &surroundings()).unwrap();
+    assert_eq!([of_logs(&options, 1 << 20), of_logs(&options, 4)], [2, 1]);
 }
 
 #[test]
