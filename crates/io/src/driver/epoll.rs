@@ -321,8 +321,8 @@ impl Epoll {
         self.streams.get_mut(key.0).ok_or_else(|| stale("stream"))?.shutdown_write()
     }
 
-    /// The close removes the descriptor from the epoll set. An event that is already fetched finds
-    /// a stale id.
+    /// The close removes the descriptor from the epoll set, unless a duplicate is open elsewhere.
+    /// Later events, and an event that is already fetched, find a stale id.
     pub(crate) fn close_stream(&mut self, key: StreamKey) {
         if let Some(stream) = self.streams.remove(key.0) {
             stream.close();
