@@ -55,6 +55,14 @@ impl Deref for EntryHandle {
     }
 }
 
+impl EntryHandle {
+    /// The entry, if it [holds a file](Entry::holds_unwatched_file) whose close may wait, for
+    /// example for the server of a network disk.
+    fn to_close(&self) -> Option<Arc<Entry>> {
+        self.holds_unwatched_file().then(|| self.0.0.clone())
+    }
+}
+
 /// A handle of an entry that no cache keeps.
 impl From<Entry> for EntryHandle {
     fn from(entry: Entry) -> Self {
@@ -84,6 +92,8 @@ pub struct CoreCache {
     hand: usize,
     /// Value of [`FileStore::evictions`] at the last sweep of all slots.
     swept: u64,
+    /// Value of [`FileStore::expiries`] at the last sweep of all slots.
+    swept_expiries: u64,
     decoded: Vec<u8>,
     hits: u64,
     misses: u64,
@@ -126,6 +136,7 @@ impl CoreCache {
             slots: Slab::new(),
             hand: 0,
             swept: 0,
+            swept_expiries: 0,
             decoded: Vec::new(),
             hits: 0,
             misses: 0,
@@ -247,7 +258,10 @@ impl CoreCache {
         if handle.is_stale() || raw.len() > KEY_BYTES_MAX {
             return handle;
         }
-        self.sweep_if_asked();
+        if self.swept != self.store.evictions() {
+            // Closes files here, because the budgets need their room at once.
+            self.sweep();
+        }
         while self.slots.len() >= self.store.options.entries_max.max(1) {
             self.evict();
         }
@@ -259,32 +273,35 @@ impl CoreCache {
         handle
     }
 
-    /// Removes some stale entries, and closes files that no request used lately. Call this about
-    /// once a second, also on an idle core, because stale entries count against the shared bounds.
-    /// `now_ms` is the clock of [`lookup`](Self::lookup).
-    pub fn tick(&mut self, now_ms: u64) {
-        self.store.expire(now_ms);
-        self.sweep_if_asked();
+    /// Removes some stale entries, and entries of files that no request used lately. Call this
+    /// about once a second, also on an idle core, because stale entries count against the shared
+    /// bounds. `now_ms` is the clock of [`lookup`](Self::lookup). Returns entries whose files may
+    /// be on a network disk. A close may wait there, so drop the entries on a thread that may wait.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<Arc<Entry>> {
+        let mut to_close = self.store.expire(now_ms);
+        if self.swept != self.store.evictions() || self.swept_expiries != self.store.expiries() {
+            to_close.extend(self.sweep());
+        }
         for _ in 0..TICK_SLOTS.min(self.slots.capacity()) {
             let key = self.advance();
-            if self.slots.get(key).is_some_and(|slot| slot.handle.is_stale()) {
-                self.remove(key);
-            }
+            let Some(slot) = self.slots.get(key).filter(|slot| slot.handle.is_stale()) else { continue };
+            to_close.extend(slot.handle.to_close());
+            self.remove(key);
         }
+        to_close
     }
 
-    /// Sweeps all slots if the store evicted entries since the last sweep.
-    fn sweep_if_asked(&mut self) {
-        let evictions = self.store.evictions();
-        if self.swept == evictions {
-            return;
-        }
-        self.swept = evictions;
+    /// Removes all stale slots. Returns their entries whose close may wait.
+    fn sweep(&mut self) -> Vec<Arc<Entry>> {
+        // Before the look at the slots, so that a later eviction asks for another sweep.
+        (self.swept, self.swept_expiries) = (self.store.evictions(), self.store.expiries());
         let stale: Vec<usize> =
             self.slots.iter().filter(|(_, slot)| slot.handle.is_stale()).map(|(key, _)| key).collect();
+        let to_close = stale.iter().filter_map(|&key| self.slots[key].handle.to_close()).collect();
         for key in stale {
             self.remove(key);
         }
+        to_close
     }
 
     /// Removes the next slot that is stale or unused since the last scan. The map must not be

@@ -366,24 +366,26 @@ impl Index {
     }
 
     /// Removes entries that [hold a file](Entry::holds_unwatched_file) and were last used before
-    /// `before_ms`. A call examines at most [`EXPIRE_RECORDS`] entries. Returns whether the call
-    /// removed an entry.
-    pub(super) fn expire(&mut self, before_ms: u64) -> bool {
+    /// `before_ms`. A call examines at most [`EXPIRE_RECORDS`] entries. Returns the removed
+    /// entries, so that no file is closed under the lock.
+    pub(super) fn expire(&mut self, before_ms: u64) -> Vec<Arc<Entry>> {
         let from = self.unwatched_files.range(self.expire_from..);
         let examined: Vec<RecordId> = from.take(EXPIRE_RECORDS).copied().collect();
         self.expire_from = match examined.last() {
             Some(last) if examined.len() == EXPIRE_RECORDS => last + 1,
             _ => 0,
         };
-        let mut has_removed = false;
+        let mut expired = Vec::new();
         for id in examined {
             // Each use confirms the entry, because no event reports its changes.
-            if matches!(&self.records[id].state, IndexState::Finished(_, last) if last.at_ms < before_ms) {
+            if let IndexState::Finished(_, last) = &self.records[id].state
+                && last.at_ms < before_ms
+            {
+                expired.push(last.entry.clone());
                 self.remove(id);
-                has_removed = true;
             }
         }
-        has_removed
+        expired
     }
 
     /// Evicts the next entry that satisfies `which` and was not used since the last scan. Returns

@@ -7,7 +7,7 @@
 
 use super::{
     content::{Charge, ContentBudget},
-    entry::{Holdings, SETTLE_MS},
+    entry::{Entry, Holdings, SETTLE_MS},
     folder_facts::FolderFacts,
     folder_looks::FolderLooks,
     index::{Index, SiteId, WatchTree},
@@ -32,6 +32,10 @@ const EVICTED_PART: u64 = 16;
 /// and a deleted file keeps its space.
 pub(super) const UNWATCHED_FILE_MS: u64 = 10_000;
 
+/// Milliseconds between searches for such files, each by a single core. Every core asks about as
+/// often.
+const EXPIRE_MS: u64 = 1000;
+
 /// The state that the sites of a server and all cores share.
 pub struct FileStore {
     pub(super) options: StoreOptions,
@@ -42,14 +46,24 @@ pub struct FileStore {
     pub(super) facts: FolderFacts,
     pub(super) folder_looks: FolderLooks,
     descriptors: Arc<ContentBudget>,
-    /// Number of evictions. Relaxed: a hint to the cores to drop their references too.
-    evictions: AtomicU64,
+    hints: SweepHints,
     /// See [`Index::draining`]. Written only by events and look-ups.
     draining: Arc<AtomicBool>,
     /// See [`SETTLE_MS`].
     pub(super) settle_ms: i64,
     /// Sites opened so far. Site numbers are never reused.
     pub(super) sites: AtomicU64,
+}
+
+/// Hints to the cores to drop their references too. Relaxed, because entries carry their own mark.
+#[derive(Default)]
+struct SweepHints {
+    /// Number of evictions.
+    evictions: AtomicU64,
+    /// Number of searches that removed unused files.
+    expiries: AtomicU64,
+    /// Milliseconds on the server's clock of the last search for unused files.
+    expired_ms: AtomicU64,
 }
 
 impl FileStore {
@@ -74,7 +88,7 @@ impl FileStore {
             descriptors: ContentBudget::new(options.descriptors_max),
             options,
             inotify,
-            evictions: AtomicU64::new(0),
+            hints: SweepHints::default(),
             settle_ms,
             sites: AtomicU64::new(0),
         })
@@ -137,22 +151,34 @@ impl FileStore {
     /// A counter that grows with each eviction.
     #[inline]
     pub(super) fn evictions(&self) -> u64 {
-        self.evictions.load(Ordering::Relaxed)
+        self.hints.evictions.load(Ordering::Relaxed)
     }
 
-    /// Closes files that no request used lately and whose removal no event reports. Cores call this
-    /// about once a second.
-    pub(super) fn expire(&self, now_ms: u64) {
-        if self.lock().expire(now_ms.saturating_sub(UNWATCHED_FILE_MS)) {
-            self.evictions.fetch_add(1, Ordering::Relaxed);
+    /// A counter that grows when [`Self::expire`] removes entries.
+    pub(super) fn expiries(&self) -> u64 {
+        self.hints.expiries.load(Ordering::Relaxed)
+    }
+
+    /// Removes the entries of files that no request used lately and whose removal no event reports.
+    /// Cores call this about once a second, and a single core searches. The caller drops the
+    /// entries where waiting is allowed, because closing a file may wait.
+    pub(super) fn expire(&self, now_ms: u64) -> Vec<Arc<Entry>> {
+        let due = |last_ms: u64| (now_ms.saturating_sub(last_ms) >= EXPIRE_MS).then_some(now_ms);
+        if self.hints.expired_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_err() {
+            return Vec::new();
         }
+        let expired = self.lock().expire(now_ms.saturating_sub(UNWATCHED_FILE_MS));
+        if !expired.is_empty() {
+            self.hints.expiries.fetch_add(1, Ordering::Relaxed);
+        }
+        expired
     }
 
     /// Closes a site. If the site had entries, the counter of evictions moves, because the cores'
     /// maps may still hold these entries.
     pub(super) fn close(&self, site: SiteId) {
         if self.lock().close(site) {
-            self.evictions.fetch_add(1, Ordering::Relaxed);
+            self.hints.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -184,7 +210,7 @@ impl FileStore {
         }
         drop(index);
         if evicted {
-            self.evictions.fetch_add(1, Ordering::Relaxed);
+            self.hints.evictions.fetch_add(1, Ordering::Relaxed);
         }
         budget.take(amount)
     }

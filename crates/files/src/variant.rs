@@ -47,6 +47,8 @@ struct VariantCoding {
     varies: Varies,
     /// Whether `Cache-Control` has `no-transform`.
     is_fixed: bool,
+    /// See [`Variant::is_changing`].
+    is_changing: bool,
 }
 
 /// Whether the answer depends on `Accept-Encoding`.
@@ -172,6 +174,7 @@ impl Variant {
                 coding,
                 varies,
                 is_fixed: caching.is_some_and(|value| forbids_transformation(value.as_bytes())),
+                is_changing: matches!(tag, TagSource::Moment(_)),
             },
             probe,
             content,
@@ -238,6 +241,11 @@ impl Variant {
     /// The tag of the content. A strong tag names one content of a device.
     pub fn tag(&self) -> &[u8] {
         &self.etag
+    }
+
+    /// Whether no later look-up makes the same tag, because the file changed a moment ago.
+    pub fn is_changing(&self) -> bool {
+        self.coding.is_changing
     }
 
     /// The device of the file.

@@ -17,14 +17,14 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, now_ms, sleep};
+use vermeil::{CoreIndex, Handle, Source, Task, TaskError, TcpListener, blocking, now_ms, sleep};
 use vermeil_accept::{
     admission_control::QUEUE_MAX,
     busy_poll,
     listening::{Listening, SocketKeeper},
 };
 use vermeil_address::ListenAddr;
-use vermeil_files::CoreCache;
+use vermeil_files::{CoreCache, Entry};
 use vermeil_gateway::{
     cgi, php,
     programs::{self, ProgramConfig, ProgramsShared},
@@ -238,13 +238,23 @@ async fn tick(handle: Handle, core: CoreIndex) {
     loop {
         whereabouts.look();
         sleep(TICK).await;
-        core_context::with(|local| {
+        let unused = core_context::with(|local| {
             local.hosts.tick();
-            local.cache.tick(now_ms());
             local.heads.load_line = local.server.load_line();
+            local.cache.tick(now_ms())
         });
+        if !unused.is_empty() {
+            // Not awaited here, because a close may wait for the server of a network disk.
+            drop(handle.spawn_on(&handle.color_on(core), close(unused)));
+        }
         accept_unannounced(&handle, core).await;
     }
+}
+
+/// Closes the files of `unused` on a thread that may wait. Without room at the threads, this core
+/// closes the files.
+async fn close(unused: Vec<Arc<Entry>>) {
+    let _ = blocking(move || drop(unused)).await;
 }
 
 /// Judges the load of a core, moment by moment.

@@ -457,7 +457,10 @@ impl<'a> FileLookup<'a> {
                     }
                 }
                 // The folder may exist, for example behind a link.
-                Err(_) => break,
+                Err(errno) => {
+                    self.failure(errno);
+                    break;
+                }
             }
         }
         self.freshness = Freshness::Unwatched;

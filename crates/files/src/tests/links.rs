@@ -95,9 +95,31 @@ fn unused_file_behind_link_is_closed() {
         assert_eq!(open(&world), 2, "the file is in use");
     }
     world.now_ms += UNWATCHED_FILE_MS + 1;
-    world.cache.tick(world.now_ms);
-    other.tick(world.now_ms);
+    let to_close = [world.cache.tick(world.now_ms), other.tick(world.now_ms)];
+    assert_eq!(to_close.each_ref().map(Vec::len), [2, 1], "one from the index, and one from each core");
+    assert_eq!((world.cache.len(), other.len()), (1, 0));
+    assert_eq!(open(&world), 2, "a thread that may wait closes the file");
+    drop(to_close);
     assert_eq!(open(&world), 1, "events tell of the file without a link on the way");
+}
+
+/// Regression: every core searched for unused files, and each find made all cores sweep their maps.
+#[test]
+fn one_core_looks_for_unused_files() {
+    let mut world = world(FollowSymlinks::Within);
+    for name in ["one", "two"] {
+        world.write(&format!("folder/{name}"), &"x".repeat(SMALL_BYTES_MAX as usize + 1));
+    }
+    let mut other = CoreCache::new(world.cache.store().clone());
+    world.get_once("/door/one");
+    world.now_ms += 1;
+    world.get_once("/door/two");
+    world.now_ms += UNWATCHED_FILE_MS;
+    assert_eq!(world.cache.tick(world.now_ms).len(), 2, "one file, from the index and from the core");
+    world.now_ms += 1;
+    assert!(other.tick(world.now_ms).is_empty(), "the other core has just looked");
+    world.now_ms += 1000;
+    assert_eq!(other.tick(world.now_ms).len(), 1, "the second file, from the index");
 }
 
 #[test]
