@@ -28,6 +28,10 @@ const WAITING_MAX: u32 = 2048;
 /// network. A driver that loses checksums reaches the number when four connections try twice.
 const WRONG_MIN: u64 = 8;
 
+/// Steered packets of a window that count as lost if none arrives. A client alone tries a
+/// connection seven times only (`tcp_syn_retries`), so its tries never reach [`WRONG_MIN`].
+const ALL_WRONG_MIN: u64 = 2;
+
 /// Steered packets that end a window. So the packets of an hour without damage do not hide a loss
 /// that begins afterwards.
 const WINDOW_PACKETS: u64 = 1_000;
@@ -162,7 +166,7 @@ impl Classifier {
 ///
 /// A driver may lose the mark that a packet's checksum is still to be computed. Then all packets of
 /// a local sender are dropped. So several wrong checksums, more than half of the steered packets of
-/// a window, end the classification.
+/// a window, end the classification. So do two packets of a window in which no packet arrives.
 #[derive(Debug)]
 pub struct ChecksumWatch {
     root: PathBuf,
@@ -196,7 +200,9 @@ impl ChecksumWatch {
     fn lost(&mut self, wrong: u64, steered: u64) -> Option<u64> {
         let wrong_here = wrong.saturating_sub(self.wrong);
         let steered_here = steered.saturating_sub(self.steered);
-        if wrong_here >= WRONG_MIN && 2 * wrong_here > steered_here {
+        let most = wrong_here >= WRONG_MIN && 2 * wrong_here > steered_here;
+        let all = steered_here >= ALL_WRONG_MIN && wrong_here >= steered_here;
+        if most || all {
             return Some(wrong_here);
         }
         if steered_here >= WINDOW_PACKETS {
@@ -355,10 +361,20 @@ mod tests {
         assert_eq!(start().lost(WRONG_MIN, 2 * WRONG_MIN), None, "half of the packets arrive");
         assert_eq!(start().lost(WRONG_MIN, 2 * WRONG_MIN - 1), Some(WRONG_MIN));
         let mut slow = start();
-        assert_eq!((slow.lost(4, 4), slow.lost(WRONG_MIN, WRONG_MIN)), (None, Some(WRONG_MIN)));
+        assert_eq!((slow.lost(4, 5), slow.lost(WRONG_MIN, WRONG_MIN + 1)), (None, Some(WRONG_MIN)));
         let mut late = start();
         assert_eq!(late.lost(3, 1_000_000), None);
         assert_eq!(late.lost(3 + WRONG_MIN, 1_000_000 + WRONG_MIN), Some(WRONG_MIN));
+    }
+
+    /// Regression: the tries of a client alone, seven for a connection, ended nothing.
+    #[test]
+    fn two_lost_packets_end_window_without_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut alone = ChecksumWatch::start(folder.path());
+        assert_eq!((alone.lost(1, 1), alone.lost(2, 2)), (None, Some(2)));
+        let mut beside = ChecksumWatch::start(folder.path());
+        assert_eq!((beside.lost(2, 0), beside.lost(2, 3)), (None, None));
     }
 
     #[test]
