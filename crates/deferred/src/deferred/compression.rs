@@ -12,7 +12,7 @@ use vermeil_exchange::{AnswerHead, Lost};
 use vermeil_files::{Content, OpenFile, Variant};
 use vermeil_http::{Request, negotiate::Choice};
 use vermeil_state::core_context;
-use vermeil_work::compress::{CodedClaim, CodedContent};
+use vermeil_work::compress::{CodedClaim, CodedContent, CodedKeeping};
 
 /// Answers with the compressed content of a file, or with the file as it is.
 pub(super) async fn answer(
@@ -36,7 +36,9 @@ async fn compressed(job: &FileToCompress) -> Option<Bytes> {
     let made = match compressor.claim(plan.name_of(variant)) {
         CodedClaim::Made(made) => made,
         CodedClaim::Wait(result) => result.await.ok()?,
-        CodedClaim::Make(permit) => permit.compress(content(variant).await?).await.ok()?,
+        CodedClaim::Make(permit) => {
+            permit.compress(content(variant).await?, CodedKeeping::of(variant)).await.ok()?
+        }
         CodedClaim::Full => return None,
     };
     match made {

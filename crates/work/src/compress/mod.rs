@@ -3,8 +3,7 @@
 //! Encoders run as steps on any core ([`crate::any_core`]), a slice of content at a time, so a long
 //! content holds up no request. Contents of files are compressed once: requests for a content that
 //! is being compressed wait for the result. Leaves out the choice of the coding
-//! of an answer. Tested through the binary
-//! (`crates/e2e/tests/e2e/compression.rs`).
+//! of an answer. Tested below, and through the binary (`crates/e2e/tests/e2e/compression.rs`).
 
 mod coded_cache;
 mod coder;
@@ -29,6 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 use vermeil::{Handle, spawn, yield_now};
+use vermeil_files::Variant;
 use vermeil_settings::compression::CompressionOptions;
 
 /// Bytes of content per step. A step takes about 1 ms at the default levels of gzip and Brotli
@@ -176,6 +176,22 @@ pub enum CodedClaim {
     /// Too many files are being compressed, or clients still receive too many contents that are
     /// not in the cache.
     Full,
+}
+
+/// Whether the result of a compression enters the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodedKeeping {
+    /// Later requests find the result.
+    Kept,
+    /// Only the present requests get the result, because no later request has the same tag.
+    Once,
+}
+
+impl CodedKeeping {
+    /// The rule for the content of `variant`.
+    pub fn of(variant: &Variant) -> Self {
+        if variant.is_changing() { Self::Once } else { Self::Kept }
+    }
 }
 
 /// The right to compress the content of a file.
@@ -391,20 +407,16 @@ fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl FilePermit {
-    /// Compresses `content`, also if the request ends meanwhile, and tells all that wait. The
-    /// receiver gets nothing if the encoder fails.
-    pub fn compress(mut self, content: Bytes) -> oneshot::Receiver<CodedContent> {
+    /// Compresses `content`, also if the request ends meanwhile, and tells all that wait. `keeping`
+    /// says whether the cache keeps the result. The receiver gets nothing if the encoder fails.
+    pub fn compress(mut self, content: Bytes, keeping: CodedKeeping) -> oneshot::Receiver<CodedContent> {
         let (to, result) = oneshot::channel();
         drop(spawn(async move {
-            let kept_as = self.kept_as(&content).await;
-            let found = self.compressor.find(kept_as.name());
-            let made = match found {
-                Some(made) => made,
-                None => {
-                    let Some(made) = self.made(kept_as, &content).await else { return };
-                    made
-                }
+            let made = match keeping {
+                CodedKeeping::Kept => self.kept(&content).await,
+                CodedKeeping::Once => self.made(&content).await,
             };
+            let Some(made) = made else { return };
             self.has_waiters = false;
             let waiting = self.compressor.files().under_way.remove(&self.key);
             // Requests may have ended meanwhile.
@@ -434,14 +446,24 @@ impl FilePermit {
         CodedName { tag: &tag, ..name }.key()
     }
 
-    /// Compresses `content`, and keeps the result. `None` if the encoder fails.
-    async fn made(&self, kept_as: CodedKey, content: &Bytes) -> Option<CodedContent> {
-        let CodedName { coding, level, .. } = kept_as.name();
+    /// The compressed `content`, from the cache or made and kept. `None` if the encoder fails.
+    async fn kept(&self, content: &Bytes) -> Option<CodedContent> {
+        let kept_as = self.kept_as(content).await;
+        if let Some(found) = self.compressor.find(kept_as.name()) {
+            return Some(found);
+        }
+        let made = self.made(content).await?;
+        let bytes_max = self.compressor.bounds.cache_bytes.load(Ordering::Relaxed);
+        self.compressor.files().cache.insert(kept_as, made.clone(), bytes_max);
+        Some(made)
+    }
+
+    /// Compresses `content`. `None` if the encoder fails.
+    async fn made(&self, content: &Bytes) -> Option<CodedContent> {
+        let CodedName { coding, level, .. } = self.key.name();
         let plan = CoderPlan { coding, level, bytes: Some(content.len() as u64) };
         let made = self.compressor.whole(plan, content).await?;
         add(&self.compressor.counters.files, 1);
-        let bytes_max = self.compressor.bounds.cache_bytes.load(Ordering::Relaxed);
-        self.compressor.files().cache.insert(kept_as, made.clone(), bytes_max);
         Some(made)
     }
 }
@@ -461,5 +483,33 @@ impl AnswerCoder {
     /// Whether the end of the content was coded.
     pub fn has_ended(&self) -> bool {
         self.coder.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vermeil::Runtime;
+    use vermeil_http::negotiate::Choice;
+
+    /// Regression: each request for a large file that was changing left a content in the cache, and
+    /// no later request found the content.
+    #[test]
+    fn content_of_changing_file_is_not_kept() {
+        let runtime = Runtime::builder().build().expect("it starts");
+        let compressor = Compressor::new(CompressionOptions::of_each(1));
+        let kept_after = |keeping| {
+            let compressor = compressor.clone();
+            let compressing = async move {
+                let name = CodedName { device: 1, tag: b"W/\"tag\"", coding: Choice::Gzip, level: 1 };
+                let CodedClaim::Make(permit) = compressor.claim(name) else { panic!("a permit") };
+                let made = permit.compress(vec![b'x'; 1_000].into(), keeping).await;
+                assert!(matches!(made, Ok(CodedContent::Shorter(_))), "{made:?}");
+                compressor.snapshot().cache_files
+            };
+            runtime.handle().spawn(compressing).wait().expect("no panic")
+        };
+        assert_eq!([CodedKeeping::Once, CodedKeeping::Kept, CodedKeeping::Once].map(kept_after), [0, 1, 1]);
+        assert_eq!(compressor.snapshot().files, 3);
     }
 }
