@@ -59,6 +59,12 @@ impl Sets {
     /// Chooses the set and the address of the next connection of `user`, numbered among the users
     /// of all injectors.
     pub(crate) fn choose(&self, user: usize) -> (usize, SocketAddr) {
+        if let [set] = &self.sets[..]
+            && let [addr] = &set.addrs[..]
+        {
+            // A turn writes beside `choice`, which each request reads.
+            return (0, *addr);
+        }
         let count = self.sets.len();
         let place = match self.choice {
             SetChoice::Fixed => user,
@@ -138,6 +144,15 @@ mod tests {
             Sets::new(addrs.map(set).to_vec(), SetChoice::RoundRobin, first_user).choose(first_user).0
         };
         assert_eq!([0, 1, 2, 3].map(first), [0, 1, 2, 0]);
+    }
+
+    /// Regression: each connection to the only address wrote beside `choice`.
+    #[test]
+    fn only_address_takes_no_turn() {
+        let set = Set { name: String::new(), addrs: vec![SocketAddr::from(([127, 0, 0, 1], 1))] };
+        let sets = Sets::new(vec![set], SetChoice::LeastPending, 5);
+        assert_eq!([3, 4].map(|user| sets.choose(user)), [(0, sets.sets[0].addrs[0]); 2]);
+        assert_eq!(sets.turn.load(Ordering::Relaxed), 5);
     }
 
     #[test]

@@ -170,11 +170,13 @@ fn stopped_load_and_its_server_end() {
 #[test]
 fn load_that_ends_in_recording_fails_gate() {
     const SERVES: &str = "echo $$ >> $0/pids; while :; do :; done";
+    /// Ends a second after the recording began.
+    const LOADS: &str = "while [ ! -s $0/runs/cpus-1/run-01.prof ]; do sleep 0.1; done; sleep 1; echo work 7";
     let folder = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let ready: SocketAddr = free.expect("a port");
     let load = Load {
-        command: shell("sleep 0.5; echo work 7", folder.path()),
+        command: shell(LOADS, folder.path()),
         ready,
         warm_up: Duration::ZERO,
         settle_max: Duration::ZERO,

@@ -86,7 +86,7 @@ pub(super) struct Engine<'a> {
     cpu_ns: CpuNs,
     users: usize,
     is_open: bool,
-    /// The time from the planned start to the start of the users.
+    /// The time from the planned start to the spawn of the first user.
     began_late: Duration,
 }
 
@@ -138,8 +138,9 @@ impl<'a> Engine<'a> {
             let beat = pulse(context.clone(), core.0 as usize, cpu_ns.clone());
             drop(handle.spawn_on(&handle.color_on(core), beat));
         }
-        supply.spawn(&handle, &context);
+        // Before the spawn of many users, which takes its time. A ramp-up begins most users later.
         let began_late = common.begins.map_or(Duration::ZERO, |begins| begins.elapsed());
+        supply.spawn(&handle, &context);
         let cpus = handle.cores().map(|core| handle.cpu(core)).collect();
         Ok(Self { common, runtime, context, cpus, cpu_ns, users: supply.users(), is_open, began_late })
     }
