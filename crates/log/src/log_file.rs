@@ -96,7 +96,7 @@ impl LogFile {
 
 /// As many whole lines as a pipe takes in one piece, so that lines of several processes do not mix.
 /// Of a longer line, as much as the pipe takes.
-fn in_one_piece(bytes: &[u8]) -> &[u8] {
+pub(super) fn in_one_piece(bytes: &[u8]) -> &[u8] {
     let piece = &bytes[..bytes.len().min(PIPE_BYTES)];
     match piece.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => &piece[..=end],

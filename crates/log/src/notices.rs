@@ -248,10 +248,17 @@ impl Notices {
             NoticeOutput::Full => false,
             NoticeOutput::Stderr => {
                 let stderr = std::io::stderr();
-                let ready = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
-                // One write, so that lines of several threads do not mix.
-                ready.is_ok_and(|ready| ready > 0)
-                    && stderr.lock().write_all(format!("{line}\n").as_bytes()).is_ok()
+                let has_room = || {
+                    let polled = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&Default::default()));
+                    polled.is_ok_and(|ready| ready > 0)
+                };
+                // Before the lock, because its holder may wait for room, and again under the lock,
+                // because the holder may have taken the room.
+                has_room() && {
+                    let mut locked = stderr.lock();
+                    // One write, so that lines of several processes do not mix.
+                    has_room() && locked.write_all(format!("{line}\n").as_bytes()).is_ok()
+                }
             }
         }
     }

@@ -5,9 +5,10 @@
 //! reader of its standard error has stopped. Leaves out notices about frequent events
 //! (`notices.rs`). Tested below and through the binary.
 
-use crate::log_file::PIPE_BYTES;
+use crate::log_file::in_one_piece;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FileType, fstat},
     io::{retry_on_intr, write},
 };
 use std::{
@@ -43,19 +44,26 @@ pub fn log_as_instance(number: u32) {
 /// Writes a line, unless standard error has no room for it. A closed standard error is no reason to
 /// stop.
 pub fn log_line(line: fmt::Arguments<'_>) {
-    write_if_room(io::stderr().as_fd(), format!("{}: {line}\n", process_name()).as_bytes());
+    let text = format!("{}: {line}\n", process_name());
+    // Until the last piece, so that no line of another thread comes between two pieces.
+    let stderr = io::stderr().lock();
+    write_if_room(stderr.as_fd(), text.as_bytes());
 }
 
-/// Writes `line`, or gives up when `end` has no room for [`ROOM_WAIT`]. A line that a pipe takes in
-/// one piece is written at once, because several processes write to the same stream.
-fn write_if_room(end: BorrowedFd<'_>, line: &[u8]) {
-    let mut rest = line;
+/// Writes `text`, or gives up when `end` has no room for [`ROOM_WAIT`]. A file takes the text at
+/// once, and a pipe as many whole lines as it takes in one piece, because several processes write
+/// to the same stream.
+fn write_if_room(end: BorrowedFd<'_>, text: &[u8]) {
+    let is_file =
+        fstat(end).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
+    let mut rest = text;
     while !rest.is_empty() {
         let mut polled = [PollFd::from_borrowed_fd(end, PollFlags::OUT)];
         if !retry_on_intr(|| poll(&mut polled, Some(&ROOM_WAIT))).is_ok_and(|ready| ready > 0) {
             return;
         }
-        match retry_on_intr(|| write(end, &rest[..rest.len().min(PIPE_BYTES)])) {
+        let piece = if is_file { rest } else { in_one_piece(rest) };
+        match retry_on_intr(|| write(end, piece)) {
             Ok(written @ 1..) => rest = &rest[written..],
             _ => return,
         }
@@ -65,8 +73,10 @@ fn write_if_room(end: BorrowedFd<'_>, line: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_file::{PIPE_BYTES, open_log_file};
     use std::{
         io::{Read as _, pipe},
+        os::unix::net::UnixDatagram,
         sync::mpsc,
         thread,
         time::Duration,
@@ -88,6 +98,39 @@ mod tests {
         let mut text = Vec::new();
         reader.read_to_end(&mut text).expect("read");
         assert!(!text.is_empty() && text.iter().all(|byte| *byte == b'x'), "{} bytes", text.len());
+    }
+
+    /// Regression: a text was cut at any byte, so lines of other processes came into its lines.
+    #[test]
+    fn each_piece_ends_with_a_line() {
+        let (reader, writer) = UnixDatagram::pair().expect("a pair");
+        let line = [vec![b'x'; PIPE_BYTES / 2], b"\n".to_vec()].concat();
+        write_if_room(writer.as_fd(), &line.repeat(3));
+        for _ in 0..3 {
+            let mut piece = vec![0; PIPE_BYTES];
+            let length = reader.recv(&mut piece).expect("a piece");
+            assert_eq!(&piece[..length], line);
+        }
+    }
+
+    #[test]
+    fn file_takes_long_lines_whole() {
+        const LINES: usize = 100;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        thread::scope(|scope| {
+            for byte in *b"ab" {
+                let file = open_log_file(&path).expect("a file");
+                scope.spawn(move || {
+                    let line = [vec![byte; 3 * PIPE_BYTES], b"\n".to_vec()].concat();
+                    (0..LINES).for_each(|_| write_if_room(file.as_fd(), &line));
+                });
+            }
+        });
+        let text = std::fs::read(&path).expect("read");
+        assert_eq!(text.len(), 2 * LINES * (3 * PIPE_BYTES + 1));
+        let mut lines = text.split(|byte| *byte == b'\n');
+        assert!(lines.all(|line| line.iter().all(|byte| *byte == line[0])), "lines are mixed");
     }
 
     #[test]
