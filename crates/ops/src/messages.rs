@@ -118,6 +118,11 @@ impl Messages {
         self.put_all(&serde_json::to_vec(&message)?, &descriptors)
     }
 
+    /// Whether a message in a packet can be sent without waiting for room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.wait(PollFlags::OUT, Some(Instant::now())).is_ok()
+    }
+
     fn put_all(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let (first, rest) = descriptors.split_at(descriptors.len().min(DESCRIPTORS_MAX));
         self.put(bytes, first)?;

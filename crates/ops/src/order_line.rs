@@ -1,8 +1,9 @@
 //! The line to a small process beside the server: one order at a time, and its answer.
 //!
 //! An answer repeats the number of its order. So the server passes over the late answer to an order
-//! that it has given up, and a lost answer costs only its own order. Leaves out the content of the
-//! orders (`broker/`, `key_reader/`) and the transport (`messages.rs`). Tested below.
+//! that it has given up, and a lost answer costs only its own order. A process that hangs delays
+//! one order, and the next orders a moment only. Leaves out the content of the orders (`broker/`,
+//! `key_reader/`) and the transport (`messages.rs`). Tested below.
 
 use crate::messages::Messages;
 use rustix::io::Errno;
@@ -12,6 +13,10 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
+
+/// How long an order waits while an earlier answer is overdue. The end of a server gives an order
+/// for each unix socket, so a process that hangs delays the end by that time for each.
+const OVERDUE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// An order or an answer, with the number of the order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,15 +31,17 @@ pub(crate) struct OrderLine {
     messages: Messages,
     /// The number of the last order, given or received.
     number: u64,
+    /// Whether an order was given up, and no answer has come since.
+    is_overdue: bool,
 }
 
 impl OrderLine {
     pub(crate) fn new(messages: Messages) -> Self {
-        Self { messages, number: 0 }
+        Self { messages, number: 0, is_overdue: false }
     }
 
     /// Gives an order, and returns the answer with its descriptors. `None` once the process has
-    /// ended.
+    /// ended. While an earlier answer is overdue, the order waits for [`OVERDUE_PATIENCE`] only.
     ///
     /// # Errors
     /// The answer did not come in time, or was lost. The next order may be answered.
@@ -43,14 +50,22 @@ impl OrderLine {
         order: &impl Serialize,
         patience: Duration,
     ) -> io::Result<Option<(A, Vec<OwnedFd>)>> {
+        if self.is_overdue && !self.messages.has_room() {
+            // The process takes no orders, so sending would wait too.
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         self.number += 1;
         match self.messages.send(&NumberedBody { number: self.number, body: order }, &[]) {
             Err(error) if has_ended(&error) => return Ok(None),
             sent => sent?,
         }
-        let deadline = Some(Instant::now() + patience);
+        let given = Instant::now();
         loop {
-            match self.messages.receive::<NumberedBody<A>>(deadline).map_err(named)? {
+            let patience = if self.is_overdue { patience.min(OVERDUE_PATIENCE) } else { patience };
+            let received = self.messages.receive::<NumberedBody<A>>(Some(given + patience));
+            // Every answer shows that the process works, also a late or lost one.
+            self.is_overdue = matches!(&received, Err(error) if error.kind() == io::ErrorKind::TimedOut);
+            match received.map_err(named)? {
                 None => return Ok(None),
                 Some((NumberedBody { number, body }, descriptors)) if number == self.number => {
                     return Ok(Some((body, descriptors)));
@@ -99,7 +114,7 @@ fn named(error: io::Error) -> io::Error {
 mod tests {
     use super::*;
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-    use std::{io::IoSlice, mem::MaybeUninit, os::fd::AsFd as _, thread};
+    use std::{io::IoSlice, mem::MaybeUninit, os::fd::AsFd as _, sync::mpsc, thread};
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -125,10 +140,31 @@ mod tests {
         let (mut line, process) = pair();
         let late = line.ask::<String>(&"slow", Duration::ZERO).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        let answering = answered(2, OrderLine::new(process));
+        let mut process = OrderLine::new(process);
+        let slow = process.next_order::<String>().unwrap().expect("an order");
+        process.answer(&slow, &[]).unwrap();
+        let answering = answered(1, process);
         assert_eq!(line.ask::<String>(&"next", PATIENCE).unwrap().expect("the process lives").0, "next");
         answering.join().unwrap();
         assert!(line.ask::<String>(&"none", PATIENCE).unwrap().is_none(), "the process has ended");
+    }
+
+    /// Regression: each order to a broker that hung waited for half a minute, so a server with many
+    /// unix sockets took minutes to end.
+    #[test]
+    fn hung_process_delays_one_order() {
+        let (mut line, _hung) = pair();
+        let (say_done, done) = mpsc::channel();
+        let asking = thread::spawn(move || {
+            for patience in std::iter::once(Duration::ZERO).chain([Duration::from_secs(3600); 20]) {
+                // Long orders, so that the process soon has no room for more.
+                let late = line.ask::<String>(&"x".repeat(32 << 10), patience).unwrap_err();
+                assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+            }
+            say_done.send(()).unwrap();
+        });
+        done.recv_timeout(PATIENCE).expect("the next orders are given up soon");
+        asking.join().unwrap();
     }
 
     /// Regression: without a free descriptor for one answer, no log was ever opened again.

@@ -11,7 +11,9 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
-    fs, io,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -77,6 +79,13 @@ impl ConfigText {
     /// The text of the main file.
     pub fn main(&self) -> &str {
         &self.main
+    }
+
+    /// A hash of all texts, the same in every process of this program.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     fn main_source(&self) -> SourceText<'_> {

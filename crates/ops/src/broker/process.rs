@@ -17,7 +17,7 @@ use std::{
 };
 use vermeil_accept::listen::{Published, Unpublished, bind_all, unix};
 use vermeil_address::{ListenAddr, UnixAddr};
-use vermeil_config::{GivenParts, ServeOptions, Surroundings};
+use vermeil_config::{ConfigError, GivenParts, ServeOptions, Surroundings};
 use vermeil_log::{Rotation, open_log_file, operator_log::log_line};
 use vermeil_spawn::fork_beside;
 
@@ -78,7 +78,7 @@ fn carry_out(
             Ok((BrokerAnswer::Rotated(names.logs.rotate(&path, file, rotation)?), Vec::new()))
         }
         BrokerOrder::Learn => {
-            names.reread(knowledge.options)?;
+            names.reread(knowledge.options, names.read)?;
             Ok((BrokerAnswer::Learned, Vec::new()))
         }
         BrokerOrder::Listen { addrs, ours } => {
@@ -165,6 +165,8 @@ struct ConfiguredNames {
     pending: Unpublished,
     /// The names that the start published, until the server serves.
     published: Published,
+    /// The fingerprint of the text that was read last, if the file was read.
+    read: Option<u64>,
 }
 
 /// The addresses that the configuration file names now. The paths of its logs come in a file.
@@ -172,6 +174,8 @@ struct ConfiguredNames {
 struct Reread {
     listen: Vec<ListenAddr>,
     rotation: Option<Rotation>,
+    /// The fingerprint of the text.
+    read: u64,
 }
 
 impl ConfiguredNames {
@@ -181,7 +185,7 @@ impl ConfiguredNames {
         let (logs, listen) = (ConfiguredLogs::of(options), options.listen.clone());
         let (pending, published) = (Unpublished::default(), knowledge.take_published());
         let tcp = knowledge.listening.iter().filter_map(ListenAddr::tcp).collect();
-        Self { logs, listen, sockets, tcp, pending, published }
+        Self { logs, listen, sockets, tcp, pending, published, read: None }
     }
 
     /// Whether this server or this broker has bound the address.
@@ -217,61 +221,106 @@ impl ConfiguredNames {
             ));
             return Err(unnamed());
         }
-        self.reread(options)?;
+        // Also with the same text, because the name of an address may have moved.
+        self.reread(options, None)?;
         if is_named(self) { Ok(()) } else { Err(unnamed()) }
     }
 
-    /// Takes the names in the file, if there is a file.
-    fn reread(&mut self, options: &ServeOptions) -> io::Result<()> {
+    /// Takes the names in the file, if there is a file and its text has another fingerprint than
+    /// `known`.
+    fn reread(&mut self, options: &ServeOptions, known: Option<u64>) -> io::Result<()> {
         let Some(file) = &options.file else { return Ok(()) };
-        let (reread, logs) = reread(file, options)?;
-        self.listen = reread.listen;
-        self.logs.learn(&logs, reread.rotation);
+        if let Some((reread, logs)) = reread(file, options, known)? {
+            self.listen = reread.listen;
+            self.logs.learn(&logs, reread.rotation);
+            self.read = Some(reread.read);
+        }
         Ok(())
     }
 }
 
 /// Reads the file in a separate process, because the memory is freed with that process. The paths
 /// of logs come back in a file without a name, because a message has no room for the logs of a
-/// hundred thousand hosts.
-fn reread(file: &Path, options: &ServeOptions) -> io::Result<(Reread, Vec<u8>)> {
+/// hundred thousand hosts. `None` if the text has the fingerprint `known`.
+fn reread(file: &Path, options: &ServeOptions, known: Option<u64>) -> io::Result<Option<(Reread, Vec<u8>)>> {
     let (child, socket) = fork_beside(c"vermeil-reread", &[], |socket| {
         // If this fails, the broker sees that the process ended without an answer.
-        let _ = answer(&Messages::new(socket), file, options);
+        let _ = answer(&Messages::new(socket), file, options, known);
     })
     .map_err(io::Error::other)?;
     let heard = Messages::new(socket)
-        .receive::<Result<Reread, String>>(Some(Instant::now() + READ_PATIENCE))
+        .receive::<Result<Option<Reread>, String>>(Some(Instant::now() + READ_PATIENCE))
         .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()));
     child.end();
     let (reread, descriptors) = heard?;
-    let reread = reread.map_err(io::Error::other)?;
+    let Some(reread) = reread.map_err(io::Error::other)? else { return Ok(None) };
     let mut logs = Vec::new();
     let list = File::from(descriptors.into_iter().next().ok_or(io::ErrorKind::UnexpectedEof)?);
     list.take(LOG_PATHS_BYTES_MAX).read_to_end(&mut logs)?;
-    Ok((reread, logs))
+    Ok(Some((reread, logs)))
 }
 
-fn answer(to: &Messages, file: &Path, options: &ServeOptions) -> io::Result<()> {
-    match read(file, options) {
-        Ok(new) => {
+fn answer(to: &Messages, file: &Path, options: &ServeOptions, known: Option<u64>) -> io::Result<()> {
+    match read(file, options, known) {
+        Ok(Some((new, read))) => {
             let mut list = File::from(memfd_create(c"logs", MemfdFlags::CLOEXEC)?);
             list.write_all(&ConfiguredLogs::listed(&new))?;
             list.rewind()?;
-            let reread = Reread { listen: new.listen, rotation: new.log.rotation };
-            to.send(&Ok::<_, String>(reread), &[list.as_fd()])
+            let reread = Reread { listen: new.listen, rotation: new.log.rotation, read };
+            to.send(&Ok::<_, String>(Some(reread)), &[list.as_fd()])
         }
-        Err(why) => to.send(&Err::<Reread, _>(why), &[]),
+        Ok(None) => to.send(&Ok::<Option<Reread>, String>(None), &[]),
+        Err(why) => to.send(&Err::<Option<Reread>, _>(why), &[]),
     }
 }
 
-fn read(file: &Path, options: &ServeOptions) -> Result<ServeOptions, String> {
-    let around = Surroundings::here().map_err(|error| error.to_string())?;
-    // The cpus of an instance are decided already, and nothing here depends on them.
-    let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
-    vermeil_config::load(file, &around).map_err(|error| {
+/// The options of the file, and the fingerprint of its text. `None` if that is `known`.
+fn read(
+    file: &Path,
+    options: &ServeOptions,
+    known: Option<u64>,
+) -> Result<Option<(ServeOptions, u64)>, String> {
+    let in_short = |error: ConfigError| {
         let mut why = error.to_string();
         why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
         why
-    })
+    };
+    let text = vermeil_config::text_of(file).map_err(in_short)?;
+    let read = text.fingerprint();
+    if known == Some(read) {
+        return Ok(None);
+    }
+    let around = Surroundings::here().map_err(|error| error.to_string())?;
+    // The cpus of an instance are decided already, and nothing here depends on them.
+    let around = Surroundings { given: GivenParts::Instances(options.instances.clone()), ..around };
+    let new = vermeil_config::take(file, &text, &around).map_err(in_short)?;
+    Ok(Some((new, read)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: each reload to another log read the whole configuration once more than needed.
+    #[test]
+    fn known_text_is_not_taken_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("vermeil.toml");
+        let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[host]]\nroot = \"/\"\n";
+        fs::write(&file, text).expect("written");
+        let around = Surroundings::here().expect("this machine has cpus");
+        let options = vermeil_config::load(&file, &around).expect("a configuration");
+        let reread = |known| {
+            let (mut ours, theirs) = Messages::pair().expect("a pair");
+            answer(&Messages::new(theirs), &file, &options, known).expect("there is room");
+            let heard = ours.receive::<Result<Option<Reread>, String>>(None).expect("a message");
+            let (reread, _logs) = heard.expect("a message");
+            reread.expect("a configuration").map(|reread| reread.read)
+        };
+        let first = reread(None);
+        assert!(first.is_some());
+        assert_eq!(reread(first), None);
+        fs::write(&file, format!("{text}# changed\n")).expect("written");
+        assert!(reread(first).is_some_and(|changed| Some(changed) != first));
+    }
 }

@@ -23,14 +23,13 @@ use std::{
     collections::HashSet,
     ffi::OsStr,
     fs::File,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
-use vermeil_config::{ConfigText, GivenParts, ServeOptions, Surroundings};
+use vermeil_config::{GivenParts, ServeOptions, Surroundings};
 use vermeil_routing::hosts::Hosts;
 use vermeil_spawn::{CompanionProcess, ProcessStartError, fork_beside};
 use vermeil_tls::FileSource;
@@ -175,7 +174,7 @@ impl KeyFiles {
     fn learn(&mut self, options: &ServeOptions) -> io::Result<()> {
         let Some(file) = &options.file else { return Ok(()) };
         let text = vermeil_config::text_of(file).map_err(|error| io::Error::other(error.to_string()))?;
-        let now = hash_of(&text);
+        let now = text.fingerprint();
         if self.read == Some(now) {
             return Ok(());
         }
@@ -192,10 +191,4 @@ impl KeyFiles {
 
 fn files(hosts: &Hosts) -> HashSet<PathBuf> {
     hosts.all_certificates().flat_map(|(_, host)| host.files()).map(Path::to_owned).collect()
-}
-
-fn hash_of(text: &ConfigText) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
