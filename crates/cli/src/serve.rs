@@ -21,11 +21,11 @@ use clap::{Arg, ArgAction, ArgGroup, Args, Command, Id, ValueEnum, ValueHint};
 use limits::{CacheArgs, LimitArgs, TimeoutArgs};
 use php::PhpArgs;
 use programs::ProgramsArgs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tls::TlsArgs;
 use vermeil_config::{CgiSettings, ConfigText, GivenParts, ServeOptions, Surroundings, keep_what_is_fixed};
 use vermeil_files::TypeOf;
-use vermeil_log::LogTarget;
+use vermeil_log::{LogTarget, operator_log::log_line};
 use vermeil_server::{Assigned, InstanceProgram, ServeError, ServerEnded, supervise};
 use vermeil_settings::{ControlTarget, TakeOver, User};
 use vermeil_topology::{CoreSelection, InstanceSelection};
@@ -335,14 +335,28 @@ impl ServeArgs {
             (Some(file), Some(text)) => {
                 let mut options = vermeil_config::take(file, text, &around)?;
                 if let Some(text) = assigned.fixed_text() {
-                    let earlier = vermeil_config::take(file, text, &around)?;
-                    keep_what_is_fixed(&earlier, &mut options, CgiSettings::of(&earlier));
+                    keep_fixed_of(text, file, &around, &mut options);
                 }
                 // The supervisor has logged the problems of included files.
                 Ok(ServeOptions { left_out: Vec::new(), ..options })
             }
             _ => self.resolve(&around),
         }
+    }
+}
+
+/// Keeps in `options` the settings of an earlier text that only a restart of the server changes.
+/// The text may be refused by now: a file of users goes when its host has gone.
+fn keep_fixed_of(text: &ConfigText, file: &Path, around: &Surroundings, options: &mut ServeOptions) {
+    match vermeil_config::take(file, text, around) {
+        Ok(earlier) => {
+            keep_what_is_fixed(&earlier, options, CgiSettings::of(&earlier));
+        }
+        // An instance with the present settings is better than none.
+        Err(why) => log_line(format_args!(
+            "the settings that only a restart changes are taken from the present configuration; restart the \
+             server, because the configuration that it was started with is refused now:\n{why}"
+        )),
     }
 }
 

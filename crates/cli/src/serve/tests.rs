@@ -75,6 +75,21 @@ fn without_arguments() {
     assert_eq!(options.connections_max, CONNECTIONS_MAX);
 }
 
+/// Regression: after a reload without a host whose file of users was then removed, no instance
+/// could be restarted.
+#[test]
+fn refused_earlier_text_leaves_present_settings() {
+    let file = Path::new("/etc/vermeil/vermeil.toml");
+    let text = |io: &str, users: &str| -> ConfigText {
+        format!("io = \"{io}\"\n[[host]]\nroot = \"/\"\n{users}").into()
+    };
+    for (users, io) in [("", IoChoice::Epoll), ("access.users = \"/missing/users\"\n", IoChoice::Auto)] {
+        let mut options = vermeil_config::take(file, &text("auto", ""), &surroundings()).unwrap();
+        keep_fixed_of(&text("epoll", users), file, &surroundings(), &mut options);
+        assert_eq!(options.io, io, "{users}");
+    }
+}
+
 #[test]
 fn where_to_listen() {
     assert_eq!(listen(&["-l", "80"]), ["127.0.0.1:80"]);
