@@ -118,7 +118,7 @@ fn metrics_have_times_of_programs(io: Io) {
         assert_eq!(value(&format!("{name}_count{{")), count, "{name}: {metrics}");
         assert!(value(&format!("{name}_sum{{")) > 0.0, "{name}: {metrics}");
         let buckets = metrics.lines().filter(|line| line.starts_with(&format!("{name}_bucket{{")));
-        assert_eq!(buckets.count(), 11, "{name}: {metrics}");
+        assert_eq!(buckets.count(), 14, "{name}: {metrics}");
     }
     server.stops_clean();
 }
