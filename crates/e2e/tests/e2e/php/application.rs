@@ -44,8 +44,8 @@ fn unread_content_blocks_no_later_request(io: Io) {
         let mut first = listener.accept().expect("the server connects").0;
         let id = read_until(&mut first, PARAMS).expect("a request");
         answer(&mut first, id, "unread").expect("there is room");
-        // The rest stays in the socket until the server closes the connection. On a busy machine the
-        // next connection may be too old for the last request.
+        // The rest stays in the socket until the server closes the connection. On a busy machine
+        // the next connection may be too old for the last request.
         for other in listener.incoming() {
             let mut other = other.expect("the server connects again");
             while let Ok(id) = read_until(&mut other, STDIN) {
