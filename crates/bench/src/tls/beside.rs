@@ -4,6 +4,10 @@
 //! handshake counts with its whole wait. The loads share the cpus with the server. The measured
 //! clients run at once, and the others with little weight ([`ClientPriority`]), so the times are
 //! those of the server and not of the clients.
+//!
+//! All servers of a round are started together and loaded in short turns, and each turn has
+//! percentiles of its own. So an interruption of the whole machine spoils a turn and not the
+//! median.
 
 use std::process::Command;
 
@@ -19,16 +23,19 @@ use crate::BenchResult;
 use crate::load::steady::{OtherClients, record_of};
 use crate::network::Spread;
 use crate::points::Points;
+use crate::stats::Summary;
 
 /// Requests a second: a small part of two cpus, so that waits come from handshakes and not from
 /// other requests.
 pub(super) const REQUESTS_PER_S: u32 = 2_000;
 /// Handshakes a second: the rate of the project's goal.
 pub(super) const HANDSHAKES_PER_S: u32 = 200;
-/// Rounds of the runs' length, because a percentile needs more samples than a mean.
-const LENGTHS: u32 = 3;
-/// The same in the smoke size: enough requests for a percentile.
-const LENGTHS_SMOKE: u32 = 20;
+/// Turns of each row in a round.
+pub(super) const TURNS: usize = 6;
+/// A turn's part of the length of a run: some thousand requests, enough for a percentile.
+const TURN_PART: u32 = 2;
+/// A turn of the smoke size, as a multiple: the least for a percentile.
+const TURN_SMOKE: u32 = 20;
 
 /// The handshakes beside the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,23 +92,55 @@ impl Besides {
 pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> {
     let compared = |server: &TlsServer| matches!(server, TlsServer::Vermeil | TlsServer::Nginx);
     let servers: Vec<_> = bench.servers.iter().copied().filter(compared).collect();
-    // All in each round, so that the quotient of two rows is taken within a round.
-    let runs: Vec<_> =
+    // All in each turn, so that the quotient of two rows is taken within a turn.
+    let mut runs: Vec<_> =
         Besides::ALL.iter().flat_map(|&besides| servers.iter().map(move |&of| (besides, of))).collect();
-    bench.rounds(&runs, |(besides, server)| sample(bench, besides, server, points))
+    let turns = if bench.is_full() { TURNS } else { 1 };
+    for _ in 0..bench.options.rounds {
+        let mut started = Vec::new();
+        for &server in &servers {
+            for kind in [KeyKind::Ecdsa, KeyKind::Rsa] {
+                started.push((server, kind, server.start(bench, kind, Spread::AllCpus)?));
+            }
+        }
+        for _ in 0..turns {
+            for &(besides, server) in &runs {
+                bench.stop.check()?;
+                let with = started.iter().find(|(of, kind, _)| (*of, *kind) == (server, besides.key()));
+                if let Some((_, _, with)) = with {
+                    sample(bench, (besides, server), with, points)?;
+                }
+            }
+            runs.rotate_left(1);
+        }
+        started.into_iter().try_for_each(|(_, _, server)| server.process.stop())?;
+    }
+    Ok(())
 }
 
-/// The 99th percentile of the times of requests beside handshakes with an RSA key, in microseconds.
+/// The 99th percentile of the times of requests beside handshakes with an RSA key, in microseconds:
+/// the median of the turns.
 pub(super) fn p99_us(bench: &TlsBench<'_>) -> BenchResult<f64> {
     let (besides, server) = (Besides::Handshakes(KeyKind::Rsa), TlsServer::Vermeil);
-    let (requests, _) = measured(bench, besides, server)?;
-    let p99 = requests.response.percentile(99.0);
-    let p99 = p99.ok_or_else(|| wrong_load(server, "no request was measured".into()))?;
-    Ok(p99.as_secs_f64() * 1e6)
+    let started = server.start(bench, besides.key(), Spread::AllCpus)?;
+    let mut times = Vec::new();
+    for _ in 0..if bench.is_full() { TURNS } else { 1 } {
+        let (requests, _) = measured(bench, (besides, server), &started)?;
+        times.extend(requests.response.percentile(99.0).map(|time| time.as_secs_f64() * 1e6));
+    }
+    started.process.stop()?;
+    let p99 = Summary::of(&times).map(|summary| summary.median);
+    p99.ok_or_else(|| wrong_load(server, "no request was measured".into()))
 }
 
-fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mut Points) -> BenchResult<()> {
-    let (requests, handshakes_per_s) = measured(bench, besides, server)?;
+/// One turn.
+fn sample(
+    bench: &TlsBench<'_>,
+    (besides, server): (Besides, TlsServer),
+    started: &StartedServer,
+    points: &mut Points,
+) -> BenchResult<()> {
+    let (requests, handshakes_per_s) = measured(bench, (besides, server), started)?;
     let mut push = |metric, value| push(points, besides.name(), server, metric, value);
     let mut said = format!("{:<15} {:<8}", besides.name(), server.name());
     for (metric, percent) in [("p50_us", 50.0), ("p99_us", 99.0), ("p99_9_us", 99.9)] {
@@ -119,20 +158,21 @@ fn sample(bench: &TlsBench<'_>, besides: Besides, server: TlsServer, points: &mu
     Ok(())
 }
 
-/// Starts the server and measures requests. Returns their record, and the handshakes in a second.
-fn measured(bench: &TlsBench<'_>, besides: Besides, server: TlsServer) -> BenchResult<(Record, Option<f64>)> {
-    let started = server.start(bench, besides.key(), Spread::AllCpus)?;
+/// Measures requests to a started server. Returns their record, and the handshakes in a second.
+fn measured(
+    bench: &TlsBench<'_>,
+    (besides, server): (Besides, TlsServer),
+    started: &StartedServer,
+) -> BenchResult<(Record, Option<f64>)> {
     let running = match besides {
         Besides::Alone => RunningHandshakes::None,
         Besides::Handshakes(_) => {
-            RunningHandshakes::Steady(OtherClients::begin(&mut handshakes(bench, &started))?)
+            RunningHandshakes::Steady(OtherClients::begin(&mut handshakes(bench, started))?)
         }
         Besides::Flood => RunningHandshakes::Flood(HandshakeFlood::begin(started.address, FLOOD_CLIENTS)?),
     };
-    let requests = checked(server, record_of(&mut requests(bench, &started))?)?;
-    let handshakes_per_s = running.end(server)?;
-    started.process.stop()?;
-    Ok((requests, handshakes_per_s))
+    let requests = checked(server, record_of(&mut requests(bench, started))?)?;
+    Ok((requests, running.end(server)?))
 }
 
 impl RunningHandshakes {
@@ -166,8 +206,9 @@ fn checked(server: TlsServer, record: Record) -> BenchResult<Record> {
 }
 
 fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
-    let lengths = if bench.is_full() { LENGTHS } else { LENGTHS_SMOKE };
-    let lasts_ms = (bench.options.duration * lengths).as_millis();
+    let duration = bench.options.duration;
+    let lasts = if bench.is_full() { duration / TURN_PART } else { duration * TURN_SMOKE };
+    let lasts_ms = lasts.as_millis();
     let mut command = load_with(bench, bench.cpus.client, ClientPriority::Measured);
     command.args(["-c", &bench.connections().to_string(), "--rate", &REQUESTS_PER_S.to_string()]);
     command.args(["--warm-up", &format!("{}ms", lasts_ms / 4), "-d", &format!("{lasts_ms}ms")]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::TlsBench;
-use super::beside::{Besides, HANDSHAKES_PER_S, REQUESTS_PER_S};
+use super::beside::{Besides, HANDSHAKES_PER_S, REQUESTS_PER_S, TURNS};
 use super::cost::{CONNECTIONS, TlsWork};
 use super::keys::KeyKind;
 use super::servers::TlsServer;
@@ -30,7 +30,7 @@ server's memory without the kernel's sockets, and the goal is 12 KB. *Beside*: r
 kept connections and share two cpus with their load, with the server, and with other clients that make full \
 handshakes. In a *flood*, 64 clients begin handshakes with the recorded first message of openssl and reset the \
 connection at the answer, so the clients compute nothing and the server is the limit. *× alone* divides the p99 by \
-the p99 without handshakes in the same round. The *goal* in a row of nginx is the largest quotient to nginx, and in a \
+the p99 without handshakes in the same turn: the numbers of *beside* are medians and extremes of turns of a second. The *goal* in a row of nginx is the largest quotient to nginx, and in a \
 row of Vermeil the largest quotient to its p99 alone. The kernel runs the measured clients at once (`SCHED_FIFO`), and the others with little \
 weight (`SCHED_IDLE`), so the times are the server's. Times count from the planned start of a request.
 
@@ -59,7 +59,12 @@ pub(super) fn report(
                 options.size.note()
             ),
         ),
-        ("beside", format!("{REQUESTS_PER_S} requests and {HANDSHAKES_PER_S} full handshakes a second")),
+        (
+            "beside",
+            format!(
+                "{REQUESTS_PER_S} requests and {HANDSHAKES_PER_S} full handshakes a second, {TURNS} turns a round"
+            ),
+        ),
         ("rounds", format!("{}, interleaved", options.rounds)),
         ("cpus", "the server on one, the load on the other; beside: both on both".into()),
     ];

@@ -102,7 +102,9 @@ impl TlsServer {
         spread: Spread,
     ) -> BenchResult<StartedServer> {
         let network = BenchNetwork::Loopback;
-        let (address, state) = (network.free_address()?, bench.site.state_folder(self.name())?);
+        // Two of a server, with other keys, may run at once.
+        let state = bench.site.state_folder(&format!("{}-{kind:?}", self.name()))?;
+        let address = network.free_address()?;
         let setting = TlsSetting {
             address,
             cpu: bench.cpus.server,
