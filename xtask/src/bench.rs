@@ -5,6 +5,7 @@
 //! some servers, programs or policies, or of the smoke size, only prints, because half a comparison
 //! does not belong in the documentation.
 
+mod pgo;
 mod plain;
 mod runtime;
 mod serve;
@@ -18,9 +19,9 @@ use vermeil_bench::serve::plan::ServedBy;
 
 use plain::Plain;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::steps::run_command;
-use crate::workspace::{Workspace, cargo};
+use crate::workspace::{RELEASE, Workspace, cargo};
 
 /// Duration of a run of the smoke size: enough for every server to answer hundreds of requests.
 const SMOKE_DURATION: Duration = Duration::from_millis(100);
@@ -41,6 +42,10 @@ pub(crate) struct BenchArgs {
     /// default.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
+    /// With the build of `cargo xtask pgo` in place of the release. Not of bench runtime,
+    /// mechanisms and pgo.
+    #[arg(long, conflicts_with = "smoke")]
+    pgo: bool,
     /// Of bench serve: only these servers, by name, separated by commas; prints, but keeps nothing.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = server)]
     servers: Vec<ServedBy>,
@@ -86,6 +91,8 @@ pub(crate) enum BenchName {
     Tls,
     /// The gain of each feedback loop and special path, with and without.
     Mechanisms,
+    /// The gain of profile-guided optimization.
+    Pgo,
     /// The good answers that remain when more requests arrive than can be served, beside nginx.
     Overload,
     /// The cpus that handle packets, and a server's capacity under a flood of packets.
@@ -104,7 +111,7 @@ pub(crate) enum BenchName {
 
 impl BenchName {
     /// Every bench.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Serve,
         Self::Runtime,
         Self::App,
@@ -118,6 +125,7 @@ impl BenchName {
         Self::Metrics,
         Self::Tls,
         Self::Mechanisms,
+        Self::Pgo,
         Self::Overload,
         Self::Knet,
         Self::Balancers,
@@ -142,6 +150,7 @@ impl BenchName {
             Self::Metrics => "bench metrics, smoke",
             Self::Tls => "bench tls, smoke",
             Self::Mechanisms => "bench mechanisms, smoke",
+            Self::Pgo => "bench pgo, smoke",
             Self::Overload => "bench overload, smoke",
             Self::Knet => "bench knet, smoke",
             Self::Balancers => "bench balancers, smoke",
@@ -159,18 +168,40 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     }
     let workspace = Workspace::load()?;
     let duration = args.duration.map(Duration::from_secs_f64);
+    let binaries = binaries(args, &workspace)?;
     match (args.name, Plain::of(args.name)) {
-        (_, Some(plain)) => plain.full(args.rounds, duration, &workspace),
+        (_, Some(plain)) => plain.full(args.rounds, duration, &binaries, &workspace),
         (BenchName::Runtime, None) => {
             let rounds = args.rounds.unwrap_or(vermeil_bench::runtime::ROUNDS);
-            runtime::run(rounds, &args.programs, &args.variants, &workspace)
+            runtime::run(rounds, &args.programs, &args.variants, &binaries, &workspace)
         }
+        (BenchName::Pgo, None) => pgo::run(args.rounds, duration, &binaries, &workspace),
         (_, None) => {
             let rounds = args.rounds.unwrap_or(vermeil_bench::serve::ROUNDS);
             let duration = duration.unwrap_or(vermeil_bench::serve::DURATION);
-            serve::run(rounds, duration, &args.servers, &workspace)
+            serve::run(rounds, duration, &args.servers, &binaries, &workspace)
         }
     }
+}
+
+/// The programs of a full run.
+struct BenchBinaries {
+    folder: PathBuf,
+    /// The name of the build, for reports.
+    build: &'static str,
+}
+
+/// Builds the programs of a full run.
+fn binaries(args: &BenchArgs, workspace: &Workspace) -> Result<BenchBinaries> {
+    let (folder, build) = match (args.name, args.pgo) {
+        (BenchName::Runtime | BenchName::Mechanisms | BenchName::Pgo, true) => {
+            return Err(Error::form("--pgo", "this bench has builds of its own"));
+        }
+        (_, true) => (crate::pgo::build_last(workspace)?, "release, by cargo xtask pgo (--pgo)"),
+        (BenchName::Mechanisms, false) => (build(workspace, BuildProfile::Switches)?, "switches"),
+        (_, false) => (build(workspace, BuildProfile::Release)?, "release"),
+    };
+    Ok(BenchBinaries { folder, build })
 }
 
 /// Runs the smoke size of one bench.
@@ -179,6 +210,7 @@ pub(crate) fn smoke(name: BenchName, servers: &[ServedBy]) -> Result<()> {
     match (name, Plain::of(name)) {
         (_, Some(plain)) => plain.smoke(&workspace),
         (BenchName::Runtime, None) => runtime::smoke(&workspace),
+        (BenchName::Pgo, None) => pgo::smoke(&workspace),
         (_, None) => serve::smoke(servers, &workspace),
     }
 }
@@ -204,7 +236,7 @@ impl BuildProfile {
     fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Dev => &["--workspace", "--tests"],
-            Self::Release => &["--release", "--package", "vermeil-bench", "--package", "vermeil-cli"],
+            Self::Release => &RELEASE,
             Self::Switches => &[
                 "--profile",
                 "switches",

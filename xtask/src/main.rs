@@ -24,6 +24,7 @@ mod modules;
 mod named_paths;
 mod numa;
 mod packages;
+mod pgo;
 mod pictures;
 mod prose;
 mod protocols;
@@ -65,6 +66,8 @@ enum XtaskCommand {
     Fuzz(fuzz::FuzzArgs),
     /// Measure against real servers and floors.
     Bench(bench::BenchArgs),
+    /// Build the release with profile-guided optimization: build, load, and build again.
+    Pgo,
     /// Draw a page of a report for docs/img, on a wide window and on a phone.
     Pictures(pictures::PicturesArgs),
     /// Write the kernel programs' instructions from their C sources.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         XtaskCommand::Tsan => tsan::run(),
         XtaskCommand::Fuzz(args) => fuzz::run(&args),
         XtaskCommand::Bench(args) => bench::run(&args),
+        XtaskCommand::Pgo => pgo::run(),
         XtaskCommand::Pictures(args) => pictures::run(&args),
         XtaskCommand::Bpf(args) => bpf::run(&args),
         XtaskCommand::Docs(args) => docs::run(&args),

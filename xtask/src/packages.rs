@@ -174,6 +174,21 @@ pub(crate) fn install_tls_clients() -> Result<()> {
     install_all(&TLS_CLIENTS)
 }
 
+/// The programs of the load of `cargo xtask pgo`.
+const PGO: [Need; 3] = [
+    Need { program: "php-fpm8.2", package: "php-fpm", reason: "runs scripts" },
+    Need { program: "openssl", package: "openssl", reason: "certificates" },
+    Need { program: "taskset", package: "util-linux", reason: "pins servers and load" },
+];
+
+/// Installs the programs of the load of `cargo xtask pgo`, if missing.
+///
+/// # Errors
+/// The installation failed.
+pub(crate) fn install_for_pgo() -> Result<()> {
+    install_all(&PGO)
+}
+
 /// Installs missing programs, or lists them.
 ///
 /// # Errors

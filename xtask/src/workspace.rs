@@ -8,6 +8,9 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
+/// The arguments of a build of the release: the profile and the packages.
+pub(crate) const RELEASE: [&str; 5] = ["--release", "--package", "vermeil-bench", "--package", "vermeil-cli"];
+
 /// The used part of the output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {

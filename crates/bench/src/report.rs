@@ -57,6 +57,12 @@ impl BenchReport {
         Self { origin, title, parameters: all, parts: Vec::new(), rows: Vec::new() }
     }
 
+    /// With the name of the measured build among the parameters.
+    pub fn with_build(mut self, build: &str) -> Self {
+        self.parameters.insert(2, ("build", build.into()));
+        self
+    }
+
     /// Adds a table at the end.
     pub fn with_table(mut self, table: CellTable) -> Self {
         self.parts.push(ReportPart::Table(table));

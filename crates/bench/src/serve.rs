@@ -45,6 +45,8 @@ pub struct ServeBenchOptions {
     pub vermeil: PathBuf,
     /// The binary `vermeil-floor`.
     pub floor: PathBuf,
+    /// The name of the build of both.
+    pub build: &'static str,
     /// The repository, for the commit's name.
     pub repository: PathBuf,
 }

@@ -1,5 +1,6 @@
 //! The benches that need only options: built, run, shown and kept in the same way.
 
+use std::path::Path;
 use std::time::Duration;
 
 use vermeil_bench::options::BenchOptions;
@@ -11,7 +12,7 @@ use vermeil_bench::{
     metrics, overload, php, rates, sim, tail, tail::loading, tls,
 };
 
-use super::{BenchName, BuildProfile, SMOKE_DURATION, build, kept};
+use super::{BenchBinaries, BenchName, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -22,8 +23,6 @@ const ITS_OWN: Duration = Duration::ZERO;
 pub(super) struct Plain {
     rounds: usize,
     duration: Duration,
-    /// The build of a full run.
-    build: BuildProfile,
     run: fn(&BenchOptions, &StopFlag) -> Measured<BenchReport>,
     /// `None` if this machine cannot run the bench; the bench has printed the reason.
     smoke: fn(&BenchOptions, &StopFlag) -> Measured<Option<BenchReport>>,
@@ -33,7 +32,7 @@ impl Plain {
     /// The bench called `name`, if the bench is in this list.
     pub(super) fn of(name: BenchName) -> Option<Self> {
         let (rounds, duration, run, smoke): (_, _, fn(&_, &_) -> _, fn(&_, &_) -> _) = match name {
-            BenchName::Serve | BenchName::Runtime => return None,
+            BenchName::Serve | BenchName::Runtime | BenchName::Pgo => return None,
             BenchName::Accept => {
                 (accept::ROUNDS, accept::DURATION, accept::run, |o, s| accept::smoke(o, s).map(Some))
             }
@@ -68,11 +67,7 @@ impl Plain {
             BenchName::Load => (load::ROUNDS, load::DURATION, load::run, |o, s| load::smoke(o, s).map(Some)),
             BenchName::FindMax => (1, findmax::DURATION, findmax::run, |o, s| findmax::smoke(o, s).map(Some)),
         };
-        let build = match name {
-            BenchName::Mechanisms => BuildProfile::Switches,
-            _ => BuildProfile::Release,
-        };
-        Some(Self { rounds, duration, build, run, smoke })
+        Some(Self { rounds, duration, run, smoke })
     }
 
     /// The full size, with stored results.
@@ -80,15 +75,16 @@ impl Plain {
         &self,
         rounds: Option<usize>,
         duration: Option<Duration>,
+        binaries: &BenchBinaries,
         workspace: &Workspace,
     ) -> Result<()> {
         let options = BenchOptions {
             size: BenchSize::Full,
             rounds: rounds.unwrap_or(self.rounds),
             duration: duration.unwrap_or(self.duration),
-            ..smoke_options(workspace, self.build)?
+            ..smoke_options(workspace, &binaries.folder)
         };
-        let report = (self.run)(&options, &StopFlag::on_signals()?)?;
+        let report = (self.run)(&options, &StopFlag::on_signals()?)?.with_build(binaries.build);
         println!("\n{}", report.to_text());
         let outputs = report.write(&workspace.root)?;
         kept(&outputs.rows, &outputs.page);
@@ -97,7 +93,7 @@ impl Plain {
 
     /// The smoke size.
     pub(super) fn smoke(&self, workspace: &Workspace) -> Result<()> {
-        let options = smoke_options(workspace, BuildProfile::Dev)?;
+        let options = smoke_options(workspace, &build(workspace, BuildProfile::Dev)?);
         if let Some(report) = (self.smoke)(&options, &StopFlag::on_signals()?)? {
             println!("\n{}", report.to_text());
         }
@@ -105,13 +101,13 @@ impl Plain {
     }
 }
 
-/// The options of the smoke size, with binaries of `profile`.
-fn smoke_options(workspace: &Workspace, profile: BuildProfile) -> Result<BenchOptions> {
-    Ok(BenchOptions {
+/// The options of the smoke size, with the binaries in `folder`.
+fn smoke_options(workspace: &Workspace, folder: &Path) -> BenchOptions {
+    BenchOptions {
         size: BenchSize::Smoke,
         rounds: 1,
         duration: SMOKE_DURATION,
-        vermeil: build(workspace, profile)?.join("vermeil"),
+        vermeil: folder.join("vermeil"),
         repository: workspace.root.clone(),
-    })
+    }
 }

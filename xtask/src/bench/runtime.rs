@@ -6,7 +6,7 @@ use vermeil_bench::runtime::{self, RuntimeBenchOptions, RuntimeOutputs};
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 
-use super::{BuildProfile, build, kept};
+use super::{BenchBinaries, BuildProfile, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -15,6 +15,7 @@ pub(super) fn run(
     rounds: usize,
     programs: &[BenchProgram],
     variants: &[RuntimeVariant],
+    binaries: &BenchBinaries,
     workspace: &Workspace,
 ) -> Result<()> {
     let some = !programs.is_empty() || !variants.is_empty();
@@ -23,7 +24,7 @@ pub(super) fn run(
         rounds,
         programs: if programs.is_empty() { BenchProgram::ALL.to_vec() } else { programs.to_vec() },
         variants: if variants.is_empty() { RuntimeVariant::ALL.to_vec() } else { variants.to_vec() },
-        runs: build(workspace, BuildProfile::Release)?.join("vermeil-runs"),
+        runs: binaries.folder.join("vermeil-runs"),
         repository: workspace.root.clone(),
     };
     let report = runtime::run(&options, &StopFlag::on_signals()?)?;

@@ -8,7 +8,7 @@ use vermeil_bench::serve::{self, ServeBenchOptions, ServeOutputs};
 use vermeil_bench::size::BenchSize;
 use vermeil_bench::stop::StopFlag;
 
-use super::{BuildProfile, SMOKE_DURATION, build, kept};
+use super::{BenchBinaries, BuildProfile, SMOKE_DURATION, build, kept};
 use crate::error::Result;
 use crate::workspace::Workspace;
 
@@ -17,9 +17,10 @@ pub(super) fn run(
     rounds: usize,
     duration: Duration,
     servers: &[ServedBy],
+    binaries: &BenchBinaries,
     workspace: &Workspace,
 ) -> Result<()> {
-    let options = options(workspace, BuildProfile::Release, servers)?;
+    let options = options(workspace, binaries, servers);
     let options = ServeBenchOptions { size: BenchSize::Full, rounds, duration, ..options };
     let report = serve::run(&options, &StopFlag::on_signals()?)?;
     show(&report);
@@ -35,7 +36,8 @@ pub(super) fn run(
 
 /// The smoke size.
 pub(super) fn smoke(servers: &[ServedBy], workspace: &Workspace) -> Result<()> {
-    let options = options(workspace, BuildProfile::Dev, servers)?;
+    let folder = build(workspace, BuildProfile::Dev)?;
+    let options = options(workspace, &BenchBinaries { folder, build: "dev" }, servers);
     show(&serve::smoke(&options, &StopFlag::on_signals()?)?);
     Ok(())
 }
@@ -44,16 +46,16 @@ fn show(report: &ServeBenchReport) {
     println!("\n{}", report.to_text());
 }
 
-/// The options of the smoke size, with binaries of `profile`.
-fn options(workspace: &Workspace, profile: BuildProfile, servers: &[ServedBy]) -> Result<ServeBenchOptions> {
-    let binaries = build(workspace, profile)?;
-    Ok(ServeBenchOptions {
+/// The options of the smoke size, with these binaries.
+fn options(workspace: &Workspace, binaries: &BenchBinaries, servers: &[ServedBy]) -> ServeBenchOptions {
+    ServeBenchOptions {
         size: BenchSize::Smoke,
         rounds: 1,
         duration: SMOKE_DURATION,
         servers: if servers.is_empty() { ServedBy::ALL.to_vec() } else { servers.to_vec() },
-        vermeil: binaries.join("vermeil"),
-        floor: binaries.join("vermeil-floor"),
+        vermeil: binaries.folder.join("vermeil"),
+        floor: binaries.folder.join("vermeil-floor"),
+        build: binaries.build,
         repository: workspace.root.clone(),
-    })
+    }
 }

@@ -254,6 +254,7 @@ fn parameters(bench: &ServeBench<'_>, origin: &RunOrigin, cells: &ServeCells) ->
     let mut parameters = vec![
         ("commit", origin.commit.clone()),
         ("machine", origin.machine.clone()),
+        ("build", bench.options.build.into()),
         ("versions", versions.into_iter().flatten().collect::<Vec<_>>().join(", ")),
         (
             "load",
