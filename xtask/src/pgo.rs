@@ -18,11 +18,8 @@ use crate::packages;
 use crate::steps::run_command;
 use crate::workspace::{RELEASE, Workspace, cargo};
 
-/// Makes the compiler count, in counters that are mapped from a file. A process that may no longer
-/// open files, like the server in its sandbox, can write no counts at its end.
-const COUNTED: &str = "-Cprofile-generate -Cllvm-args=-runtime-counter-relocation";
-/// The names of these files: the process id, and mapped from the start (`%c`).
-const COUNTS: &str = "%c%p.profraw";
+/// Makes the compiler add the counters.
+const COUNTED: &str = "-Cprofile-generate";
 /// The end of the name of the merged counts.
 const PROFILE: &str = "profdata";
 
@@ -38,7 +35,7 @@ pub(crate) fn run() -> Result<()> {
     }
     fs::create_dir_all(&counts).map_err(Error::path("make", &counts))?;
     let counted = build(&workspace, "counted", COUNTED)?;
-    pgo::train(&counted.join("vermeil"), &counts.join(COUNTS), &StopFlag::on_signals()?)?;
+    pgo::train(&counted.join("vermeil"), &counts, &StopFlag::on_signals()?)?;
     let profile = merged(&merge, &counts, &folder)?;
     let binary = build_with(&workspace, &profile)?.join("vermeil");
     println!("\nthe profile-guided release: {}", binary.display());

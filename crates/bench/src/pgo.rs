@@ -2,16 +2,20 @@
 //! gain.
 //!
 //! `cargo xtask pgo` builds `vermeil` with counters, lets [`train`] load a server of this build in
-//! each way of [`PgoWork`], and builds again with the counts, so that the compiler knows which code
+//! each way of `PgoWork`, and builds again with the counts, so that the compiler knows which code
 //! is usual. The bench starts the release and the profile-guided build side by side, and loads both
 //! in turns.
 
+use std::env::consts::ARCH;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::load::steady::record_of;
 use crate::load::vermeil_load;
@@ -301,24 +305,55 @@ impl PgoBed {
 }
 
 /// Loads a server of the binary `vermeil`, a build with counters, in each way: with each driver,
-/// and with an access log. `counts` is the pattern of the files with the counts.
+/// and with an access log. Each process writes its counts into the folder `counts` when it ends.
 ///
 /// # Errors
-/// A program is missing, the server does not start or answers wrongly, or the run is interrupted.
+/// A program is missing, the server does not start, answers wrongly or writes no counts, or the run
+/// is interrupted.
 pub fn train(vermeil: &Path, counts: &Path, stop: &StopFlag) -> BenchResult<()> {
-    let bed = PgoBed { counts: Some(counts.to_owned()), ..PgoBed::new(BenchSize::Full)? };
-    for io in [VermeilIo::Uring, VermeilIo::Epoll] {
-        let state = bed.site.state_folder(io.name())?;
-        let log = state.join("access.log").display().to_string();
-        let server = bed.start(vermeil, io, &state, &log)?;
-        for work in bed.works() {
-            stop.check()?;
-            let answers = bed.load(vermeil, &server, work, TRAINING)?;
-            println!("{:<7} {:<30} {answers:>8} answers", io.name(), work.name());
+    let pattern = counts.join("%p.profraw");
+    let bed = PgoBed { counts: Some(pattern), ..PgoBed::new(BenchSize::Full)? };
+    without_sandbox(|| {
+        for io in [VermeilIo::Uring, VermeilIo::Epoll] {
+            let state = bed.site.state_folder(io.name())?;
+            let log = state.join("access.log").display().to_string();
+            let server = bed.start(vermeil, io, &state, &log)?;
+            for work in bed.works() {
+                stop.check()?;
+                let answers = bed.load(vermeil, &server, work, TRAINING)?;
+                println!("{:<7} {:<30} {answers:>8} answers", io.name(), work.name());
+            }
+            let before = files_in(counts)?;
+            server.process.stop()?;
+            if files_in(counts)? == before {
+                return Err(BenchError::form(counts.display(), "the server wrote no counts at its end"));
+            }
         }
-        server.process.stop()?;
-    }
-    Ok(())
+        Ok(())
+    })
+}
+
+/// Runs `work` on a thread whose kernel seems to lack Landlock and seccomp. A server that is
+/// started there has no sandbox, which would forbid it to write a file at its end.
+fn without_sandbox(work: impl FnOnce() -> BenchResult<()> + Send) -> BenchResult<()> {
+    let refused = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
+    let rules = refused.into_iter().map(|call| (call, Vec::new())).collect();
+    let lacks = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let step = |error| BenchError::form("a seccomp filter", error);
+    let machine = ARCH.try_into().map_err(step)?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, lacks, machine).map_err(step)?;
+    let program: BpfProgram = filter.try_into().map_err(step)?;
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            apply_filter(&program).map_err(|error| BenchError::form("a seccomp filter", error))?;
+            work()
+        });
+        thread.join().expect("the training does not panic")
+    })
+}
+
+fn files_in(folder: &Path) -> BenchResult<usize> {
+    Ok(fs::read_dir(folder).map_err(BenchError::path("read", folder))?.count())
 }
 
 /// Runs the bench.
