@@ -323,9 +323,10 @@ pub fn train(vermeil: &Path, counts: &Path, stop: &StopFlag) -> BenchResult<()> 
                 let answers = bed.load(vermeil, &server, work, TRAINING)?;
                 println!("{:<7} {:<30} {answers:>8} answers", io.name(), work.name());
             }
-            let before = files_in(counts)?;
+            let before = bytes_in(counts)?;
             server.process.stop()?;
-            if files_in(counts)? == before {
+            // The file is there, empty, since the start of the server.
+            if bytes_in(counts)? == before {
                 return Err(BenchError::form(counts.display(), "the server wrote no counts at its end"));
             }
         }
@@ -352,8 +353,10 @@ fn without_sandbox(work: impl FnOnce() -> BenchResult<()> + Send) -> BenchResult
     })
 }
 
-fn files_in(folder: &Path) -> BenchResult<usize> {
-    Ok(fs::read_dir(folder).map_err(BenchError::path("read", folder))?.count())
+/// The sum of the sizes of the files in `folder`.
+fn bytes_in(folder: &Path) -> BenchResult<u64> {
+    let entries = fs::read_dir(folder).map_err(BenchError::path("read", folder))?;
+    Ok(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum())
 }
 
 /// Runs the bench.
