@@ -10,6 +10,7 @@
 //! median.
 
 use std::process::Command;
+use std::time::Duration;
 
 use vermeil_load::report::Record;
 
@@ -31,7 +32,10 @@ pub(super) const REQUESTS_PER_S: u32 = 2_000;
 /// Handshakes a second: the rate of the project's goal.
 pub(super) const HANDSHAKES_PER_S: u32 = 200;
 /// Turns of each row in a round.
-pub(super) const TURNS: usize = 6;
+pub(super) const TURNS: usize = 4;
+/// The time before a turn counts. The measured clients begin with a burst of handshakes, after
+/// which Vermeil runs the steps of handshakes on the serving cores for a second.
+const WARM_UP: Duration = Duration::from_millis(1500);
 /// A turn's part of the length of a run: some thousand requests, enough for a percentile.
 const TURN_PART: u32 = 2;
 /// A turn of the smoke size, as a multiple: the least for a percentile.
@@ -207,11 +211,14 @@ fn checked(server: TlsServer, record: Record) -> BenchResult<Record> {
 
 fn requests(bench: &TlsBench<'_>, started: &StartedServer) -> Command {
     let duration = bench.options.duration;
-    let lasts = if bench.is_full() { duration / TURN_PART } else { duration * TURN_SMOKE };
-    let lasts_ms = lasts.as_millis();
+    let (lasts, warm_up) = match bench.is_full() {
+        true => (duration / TURN_PART, WARM_UP),
+        false => (duration * TURN_SMOKE, duration),
+    };
     let mut command = load_with(bench, bench.cpus.client, ClientPriority::Measured);
     command.args(["-c", &bench.connections().to_string(), "--rate", &REQUESTS_PER_S.to_string()]);
-    command.args(["--warm-up", &format!("{}ms", lasts_ms / 4), "-d", &format!("{lasts_ms}ms")]);
+    command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
+    command.args(["-d", &format!("{}ms", lasts.as_millis())]);
     command.arg(url(started.address, FILES[0].0));
     command
 }
