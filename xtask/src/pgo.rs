@@ -63,14 +63,15 @@ fn build_with(workspace: &Workspace, profile: &Path) -> Result<PathBuf> {
     build(workspace, "release", &format!("-Cprofile-use={}", profile.display()))
 }
 
-/// Builds the release with more flags of the compiler, in a target folder `name` of its own.
-fn build(workspace: &Workspace, name: &str, flags: &str) -> Result<PathBuf> {
+/// Builds the release with one more flag of the compiler, in a target folder `name` of its own.
+fn build(workspace: &Workspace, name: &str, flag: &str) -> Result<PathBuf> {
     // Named explicitly, so that build scripts and macros have no counters.
     let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let target = folder(workspace).join(name);
     let mut command = cargo();
     command.args(["build", "--bins", "--target", &machine]).args(RELEASE).current_dir(&workspace.root);
-    command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", flags);
+    // Unlike RUSTFLAGS, not split at spaces, which the path of a profile may have.
+    command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", flag);
     run_command(&mut command)?;
     Ok(target.join(machine).join("release"))
 }

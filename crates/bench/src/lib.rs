@@ -12,8 +12,8 @@
 //! - [`runtime`]: the runtime; [`sim`]: the simulator;
 //! - [`cgi`]: starting programs; [`php`]: passing requests to PHP; [`knet`]: the receive path;
 //!   [`balancers`]: servers behind HAProxy;
-//! - [`mechanisms`]: what each feedback loop and special path gains; [`pgo`]: what profile-guided
-//!   optimization gains;
+//! - [`mechanisms`]: what each feedback loop and special path gains; [`pgo`]: the gain of
+//!   profile-guided optimization;
 //! - [`load`]: the load injector; [`findmax`]: the search for the most users.
 //!
 //! The crate never ships; only `cargo xtask bench NAME` runs the benches. The crate also holds

@@ -99,7 +99,6 @@ pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> 
     // All in each turn, so that the quotient of two rows is taken within a turn.
     let mut runs: Vec<_> =
         Besides::ALL.iter().flat_map(|&besides| servers.iter().map(move |&of| (besides, of))).collect();
-    let turns = if bench.is_full() { TURNS } else { 1 };
     for _ in 0..bench.options.rounds {
         let mut started = Vec::new();
         for &server in &servers {
@@ -107,7 +106,7 @@ pub(super) fn run(bench: &TlsBench<'_>, points: &mut Points) -> BenchResult<()> 
                 started.push((server, kind, server.start(bench, kind, Spread::AllCpus)?));
             }
         }
-        for _ in 0..turns {
+        for _ in 0..turns(bench) {
             for &(besides, server) in &runs {
                 bench.stop.check()?;
                 let with = started.iter().find(|(of, kind, _)| (*of, *kind) == (server, besides.key()));
@@ -128,13 +127,17 @@ pub(super) fn p99_us(bench: &TlsBench<'_>) -> BenchResult<f64> {
     let (besides, server) = (Besides::Handshakes(KeyKind::Rsa), TlsServer::Vermeil);
     let started = server.start(bench, besides.key(), Spread::AllCpus)?;
     let mut times = Vec::new();
-    for _ in 0..if bench.is_full() { TURNS } else { 1 } {
+    for _ in 0..turns(bench) {
         let (requests, _) = measured(bench, (besides, server), &started)?;
         times.extend(requests.response.percentile(99.0).map(|time| time.as_secs_f64() * 1e6));
     }
     started.process.stop()?;
     let p99 = Summary::of(&times).map(|summary| summary.median);
     p99.ok_or_else(|| wrong_load(server, "no request was measured".into()))
+}
+
+fn turns(bench: &TlsBench<'_>) -> usize {
+    if bench.is_full() { TURNS } else { 1 }
 }
 
 /// One turn.
