@@ -67,6 +67,8 @@ pub(crate) struct ChildRules {
     pub(crate) no_new_privileges: bool,
     /// The spawner.
     pub(crate) parent: Pid,
+    /// Sent to the child by the kernel when the spawner dies.
+    pub(crate) at_parents_death: Signal,
     pub(crate) apart: ChildGroup,
 }
 
@@ -130,7 +132,7 @@ pub(crate) fn become_program(child: &Child) -> Result<Infallible, ChildFailure> 
     if let Some(ruleset) = child.ruleset {
         confine(ruleset).map_err(at(StartStep::Confine))?;
     }
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(StartStep::Parent))?;
+    set_parent_process_death_signal(Some(rules.at_parents_death)).map_err(at(StartStep::Parent))?;
     if getppid() != Some(rules.parent) {
         return Err((StartStep::Parent, Errno::SRCH));
     }

@@ -294,7 +294,7 @@ extern "C" fn child_main(place: *mut c_void) -> c_int {
 mod tests {
     use super::*;
     use crate::child::ChildGroup;
-    use rustix::process::{Resource, WaitOptions, getpid, waitpid};
+    use rustix::process::{Resource, Signal, WaitOptions, getpid, waitpid};
     use std::{fs::File, os::fd::AsFd as _};
 
     const PATTERN: u128 = u128::MAX / 3;
@@ -309,6 +309,7 @@ mod tests {
             groups: Vec::new(),
             umask: 0o022,
             input_at_3: false,
+            at_parents_death: Signal::KILL,
             no_new_privileges: true,
             parent: getpid(),
             apart: ChildGroup::Session,

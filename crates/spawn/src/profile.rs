@@ -36,6 +36,10 @@ pub struct Profile {
     /// Whether descriptor 3 is standard input too. php-fpm replaces its standard input before
     /// php-fpm looks for its inherited socket. Default: no.
     pub input_at_3: bool,
+    /// Whether the program ends its children when it gets SIGTERM, as the first process of a PHP
+    /// pool does. Such a program gets SIGTERM if the spawner dies, and others get SIGKILL, of which
+    /// their children learn nothing. Default: no.
+    pub ends_children: bool,
 }
 
 impl Profile {
@@ -51,6 +55,7 @@ impl Profile {
             confinement: None,
             umask: 0o022,
             input_at_3: false,
+            ends_children: false,
         }
     }
 }
@@ -195,6 +200,7 @@ impl Profile {
         });
         to.u32(self.umask);
         to.u8(u8::from(self.input_at_3));
+        to.u8(u8::from(self.ends_children));
     }
 
     pub(crate) fn read(from: &mut WireReader<'_>) -> Result<Self, MalformedMessage> {
@@ -227,6 +233,7 @@ impl Profile {
             confinement: from.option(|from| Ok(Confinement { read: from.paths()?, write: from.paths()? }))?,
             umask: from.u32()?,
             input_at_3: from.u8()? != 0,
+            ends_children: from.u8()? != 0,
         })
     }
 }
@@ -252,6 +259,7 @@ mod tests {
             confinement: Some(Confinement { read: vec!["/usr".into()], write: vec!["/tmp".into()] }),
             umask: 0o077,
             input_at_3: true,
+            ends_children: true,
             ..plain.clone()
         };
         for profile in [plain, full] {

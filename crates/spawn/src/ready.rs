@@ -19,7 +19,7 @@ use crate::{
 };
 use rustix::{
     io::Errno,
-    process::{Pid, getegid, geteuid, getpid, getrlimit},
+    process::{Pid, Signal, getegid, geteuid, getpid, getrlimit},
     thread::Gid,
 };
 use std::{
@@ -77,6 +77,7 @@ impl PreparedProfile {
             input_at_3: profile.input_at_3,
             no_new_privileges: profile.new_privileges == NewPrivileges::Refused,
             parent: getpid(),
+            at_parents_death: if profile.ends_children { Signal::TERM } else { Signal::KILL },
             apart: match whose {
                 RulesOwner::Ours => ChildGroup::Group,
                 RulesOwner::Others => ChildGroup::Session,

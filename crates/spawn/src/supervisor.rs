@@ -46,8 +46,8 @@ const RESTART_PAUSE: Duration = Duration::from_millis(100);
 /// A spawner that lived this long is replaced without a pause.
 const SOUND_LIFE: Duration = Duration::from_secs(1);
 
-/// How long killed processes may take to end. Only a process that waits in the kernel for an
-/// unresponsive disk takes longer.
+/// How long the keeper waits for the next end among killed processes. Only a process that waits in
+/// the kernel for an unresponsive disk takes longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The interval between two kills of the remaining processes, because a process may have new
@@ -283,16 +283,18 @@ impl SpawnSupervisor {
             .map_err(|errno| DefineError::Keeper(errno.into()))
     }
 
-    /// Kills all descendants of this process, until none is left or [`KILL_PATIENCE`] is over.
+    /// Kills all descendants of this process, until none is left or none has ended for
+    /// [`KILL_PATIENCE`].
     fn kill_descendants(&self) {
-        let deadline = Instant::now() + KILL_PATIENCE;
+        let mut deadline = Instant::now() + KILL_PATIENCE;
         loop {
             // Orphans arrive one generation after the other.
             for child in process::children() {
                 let _ = kill_process(child, Signal::KILL);
             }
             match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => {}
+                // The children of this one have just arrived.
+                Ok(Some(_)) => deadline = Instant::now() + KILL_PATIENCE,
                 Ok(None) if Instant::now() < deadline => {
                     let _ = wait_for(&[&self.signals], Some(KILL_AGAIN));
                     process::drain(&self.signals);

@@ -76,32 +76,32 @@ fn serve(io: Io, site: &TestSite, args: &[&str]) -> TestServer {
     TestServer::start(io, site, &all)
 }
 
-fn runs(number: u32) -> bool {
+pub(crate) fn runs(number: u32) -> bool {
     let pid = Pid::from_raw(number.cast_signed()).expect("a number above zero");
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     test_kill_process(pid).is_ok() && !stat.contains(") Z ")
 }
 
-fn kill(number: u32) {
+pub(crate) fn kill(number: u32) {
     let pid = Pid::from_raw(number.cast_signed()).expect("a number above zero");
     kill_process(pid, Signal::KILL).expect("it runs");
 }
 
-fn children(number: u32) -> Vec<u32> {
+pub(crate) fn children(number: u32) -> Vec<u32> {
     let listed = fs::read_to_string(format!("/proc/{number}/task/{number}/children")).unwrap_or_default();
     listed.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
 }
 
 /// The keeper of a server's spawner.
 #[track_caller]
-fn keeper(server: &TestServer) -> u32 {
+pub(crate) fn keeper(server: &TestServer) -> u32 {
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_keeper = |pid: &u32| name(pid).trim() == "vermeil-keeper";
     until("the server has a keeper", || children(server.pid()).into_iter().find(is_keeper))
 }
 
 #[track_caller]
-fn spawner(server: &TestServer) -> u32 {
+pub(crate) fn spawner(server: &TestServer) -> u32 {
     let keeper = keeper(server);
     until("the keeper has a spawner", || children(keeper).into_iter().next())
 }

@@ -1,7 +1,10 @@
 //! Running a pool, from the operator's view: turns, bounds, times, messages, and no leftovers.
 
-use super::{installed, serve, site, writable, write};
-use crate::support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_usual, until};
+use super::{installed, serve, site, with, writable, write};
+use crate::{
+    cgi,
+    support::{ExpectedContent, Io, TestClient, TestServer, TestSite, noise, on_usual, until},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -23,6 +26,7 @@ on_usual! {
     external_pool_is_shared_with_other_servers,
     kept_connections_of_external_pool_starve_no_request,
     nothing_is_left_behind,
+    no_child_of_php_outlives_its_killed_keeper,
 }
 
 fn errors_go_to_the_notices_with_the_request(io: Io) {
@@ -303,6 +307,31 @@ fn kept_connections_of_external_pool_starve_no_request(io: Io) {
     }
     writers.into_iter().for_each(|writer| writer.join().expect("an answer"));
     server.stops_clean();
+}
+
+/// Regression: the children of a pool served nobody for ever, if everything above their parent was
+/// killed at once.
+fn no_child_of_php_outlives_its_killed_keeper(io: Io) {
+    let site = site();
+    write(&site, "x.php", "echo getmypid();");
+    for name in ["php-fpm", "php-cgi"] {
+        with(name, |program| {
+            let option = format!("--php={}", program.display());
+            let server = TestServer::start(io, &site, &[&option, "--php-children", "3"]);
+            let child: u32 = server.get("/x.php").text().parse().expect("a number");
+            let (keeper, spawner) = (cgi::keeper(&server), cgi::spawner(&server));
+            let pool = until("the spawner has a pool", || cgi::children(spawner).into_iter().next());
+            let below = until("all children run", || Some(cgi::children(pool)).filter(|all| all.len() == 3));
+            assert!(below.contains(&child), "{child} is among {below:?}");
+            cgi::kill(keeper);
+            // The spawner is a child of the test now, or of init.
+            cgi::kill(spawner);
+            server.signal(Signal::KILL);
+            until("no process of the pool is left", || {
+                (!cgi::runs(pool) && !below.iter().any(|child| cgi::runs(*child))).then_some(())
+            });
+        });
+    }
 }
 
 fn nothing_is_left_behind(io: Io) {

@@ -155,6 +155,7 @@ fn profile(
         identity,
         new_privileges,
         input_at_3: found.kind == PhpKind::Fpm,
+        ends_children: true,
         ..Profile::new(run_dirs.path())
     }
 }
