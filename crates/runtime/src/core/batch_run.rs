@@ -19,6 +19,10 @@ use vermeil_sched::{CoreIndex, HandlerIndex, Learner, LifoSlotRule, RunAfter, Ru
 /// the turn, because input for other colors may have come. A look costs some microseconds.
 const BACKGROUND_TURN_NS: u64 = 50_000;
 
+/// The time since the core's last look at its sockets after which a long color or a color in the
+/// background waits for another look, because input for other colors may have come.
+const LOOK_BEFORE_LONG_NS: u64 = 20_000;
+
 /// The measurement of an activation.
 #[derive(Clone, Copy)]
 struct Timing {
@@ -30,16 +34,17 @@ struct Timing {
 
 impl Core {
     /// Takes up the next color. `None`, with the turn expired, if the next color is long or in the
-    /// background and operations of this turn are not submitted: an answer among them would wait
-    /// until the color has run. `left`: the events that remain of the turn.
+    /// background, and the core's last look at its sockets was a while ago, or operations of this
+    /// turn are not submitted: an answer among them would wait until the color has run. `left`: the
+    /// events that remain of the turn.
     fn next_color(&self, left: usize) -> Option<RuntimeToken> {
         let spent_ns = self.times.spent_ns.take();
         if !self.shared.settings.divides {
             let has_run = left < self.shared.settings.turn.turn_events;
-            let submits = has_run && self.has_unsubmitted();
+            let looks = has_run && (self.clock.is_turn_over(LOOK_BEFORE_LONG_NS) || self.has_unsubmitted());
             return self.mine().ready.with(|ready| {
                 ready.charge(spent_ns);
-                if submits && ready.is_long_next(|| self.shared.clock.now_ns()) {
+                if looks && ready.is_long_next(|| self.shared.clock.now_ns()) {
                     self.run.expired.set(true);
                     return None;
                 }

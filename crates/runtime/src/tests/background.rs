@@ -1,13 +1,18 @@
 //! Colors in the background wait behind the others, and do not starve.
 
-use super::{PATIENCE, eventually};
-use crate::{Color, CoreIndex, Handle, Policy, Runtime, background, yield_now};
+use super::{PATIENCE, eventually, moves::pair};
+use crate::{
+    Color, CoreIndex, DriverOptions, Handle, IoChoice, Policy, Runtime, TcpStream, background, yield_now,
+};
 use std::{
     future::{pending, poll_fn, ready},
+    io::Write as _,
+    net::Shutdown,
     pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
     task::Poll,
     time::{Duration, Instant},
@@ -25,8 +30,14 @@ fn one_core(policy: Policy) -> Runtime {
 }
 
 fn work() {
+    work_for(EVENT, || {});
+}
+
+/// Runs `first`, and takes `time` in all.
+fn work_for(time: Duration, first: impl FnOnce()) {
     let start = Instant::now();
-    while start.elapsed() < EVENT {
+    first();
+    while start.elapsed() < time {
         std::hint::spin_loop();
     }
 }
@@ -177,4 +188,53 @@ fn row_of_colors_in_the_background_does_not_starve() {
         task.wait().expect("it ends");
     }
     runtime.shutdown(PATIENCE);
+}
+
+/// A message arrives while a color in the background runs, and is read before the next such color
+/// runs, although the first is short.
+#[test]
+fn core_looks_at_its_sockets_between_colors_in_the_background() {
+    const SHORT: Duration = Duration::from_micros(21);
+    for choice in [IoChoice::Epoll, IoChoice::Auto] {
+        let cpu = vermeil_io::current_affinity()[0];
+        let io = DriverOptions { choice, ..DriverOptions::default() };
+        let runtime = Runtime::builder().cpus([cpu]).io(io).build().expect("starts");
+        let handle = runtime.handle();
+        let (socket, peer) = pair();
+        let peer = Arc::new(peer);
+        let (note, noted) = mpsc::channel();
+        let reads = note.clone();
+        let reader = async move {
+            let stream = TcpStream::new(socket)?;
+            reads.send("waits").expect("the test listens");
+            while stream.recv(&mut Vec::new()).await? > 0 {
+                reads.send("reads").expect("the test listens");
+            }
+            std::io::Result::Ok(())
+        };
+        let reader = handle.spawn(reader);
+        assert_eq!(noted.recv_timeout(PATIENCE), Ok("waits"));
+        let first = {
+            let (note, peer) = (note.clone(), peer.clone());
+            handle.handler("first", move |()| {
+                work_for(SHORT, || (&*peer).write_all(b"x").expect("room"));
+                note.send("first").expect("the test listens");
+            })
+        };
+        let second = handle.handler("second", move |()| note.send("second").expect("the test listens"));
+        let colors = [0, 1].map(|_| handle.color().background());
+        let both = handle.handler("both", move |()| {
+            first.post(&colors[0], ()).expect("no bound");
+            second.post(&colors[1], ()).expect("no bound");
+        });
+        // Without such a look, most of these orders are right by chance.
+        for round in 0..40 {
+            both.post(&handle.color(), ()).expect("no bound");
+            let order = [0, 1, 2].map(|_| noted.recv_timeout(PATIENCE).expect("it runs"));
+            assert_eq!(order, ["first", "reads", "second"], "{choice:?}, round {round}");
+        }
+        peer.shutdown(Shutdown::Write).expect("connected");
+        reader.wait().expect("it ends").expect("no error");
+        runtime.shutdown(PATIENCE);
+    }
 }
