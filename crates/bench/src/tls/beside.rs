@@ -32,7 +32,7 @@ pub(super) const REQUESTS_PER_S: u32 = 2_000;
 /// Handshakes a second: the rate of the project's goal.
 pub(super) const HANDSHAKES_PER_S: u32 = 200;
 /// Turns of each row in a round.
-pub(super) const TURNS: usize = 4;
+pub(super) const TURNS: usize = 8;
 /// The time before a turn counts. The measured clients begin with a burst of handshakes, after
 /// which Vermeil runs the steps of handshakes on the serving cores for a second.
 const WARM_UP: Duration = Duration::from_millis(1500);
