@@ -118,6 +118,9 @@ pub enum StrictTransport {
 }
 
 impl StrictTransport {
+    /// The name of the field.
+    pub const FIELD: &[u8] = b"Strict-Transport-Security";
+
     /// The field lines of the answer. A year, as lists of such hosts in browsers ask for.
     pub fn lines(self) -> &'static [u8] {
         match self {

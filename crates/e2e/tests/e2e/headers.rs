@@ -5,12 +5,13 @@ use crate::{
     tls::{self, TestCertificate, secure_addr, trusting},
 };
 use rustix::process::Signal;
-use rustls::version::TLS13;
+use rustls::{ClientConfig, version::TLS13};
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 on_usual!(
     host_and_route_set_fields_of_every_answer,
     field_of_host_replaces_order_to_use_https,
+    field_of_program_replaces_order_to_use_https,
     program_fields_are_replaced_and_removed,
     media_type_decides_about_caching,
     file_without_tag_is_compared_by_date,
@@ -90,12 +91,36 @@ fn field_of_host_replaces_order_to_use_https(io: Io) {
     let server = TestServer::configured(io, &site, text);
     let config = Arc::new(trusting(&certificate, &[&TLS13]));
     for target in ["/", "/none"] {
-        let mut client = tls::client(secure_addr(&server), &config, "a.example");
-        let answer = tls::get(&mut client, target);
-        let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
-        let is_order = |line: &&str| line.starts_with("strict-transport-security:");
-        let orders: Vec<&str> = answer.lines().filter(is_order).collect();
-        assert_eq!(orders, ["strict-transport-security: max-age=60"], "{target}");
+        assert_eq!(orders_to_use_https(&server, &config, target), ["max-age=60"], "{target}");
+    }
+    server.stops_clean();
+}
+
+/// The values of `Strict-Transport-Security` in the answer of `a.example`.
+fn orders_to_use_https(server: &TestServer, config: &Arc<ClientConfig>, target: &str) -> Vec<String> {
+    let mut client = tls::client(secure_addr(server), config, "a.example");
+    let answer = tls::get(&mut client, target);
+    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    let orders = answer.lines().filter_map(|line| line.strip_prefix("strict-transport-security: "));
+    orders.map(str::to_owned).collect()
+}
+
+/// Regression: the answer had the program's line and the server's.
+fn field_of_program_replaces_order_to_use_https(io: Io) {
+    if !crate::php::is_installed() {
+        return;
+    }
+    let site = crate::php::site();
+    site.write("own.php", b"<?php header('strict-transport-security: max-age=9; includeSubDomains');");
+    site.write("none.php", b"<?php header('X-Own: a');");
+    let certificate = TestCertificate::new(&["a.example"]);
+    certificate.write(&site, "a");
+    let text = "[[listener]]\naddress = \"127.0.0.2:0\"\ntls = true\n[[host]]\nroot = \"site\"\nphp = true\n\
+                certificate = \"a.crt\"\nkey = \"a.key\"\nhttps = \"only\"\n";
+    let server = TestServer::configured(io, &site, text);
+    let config = Arc::new(trusting(&certificate, &[&TLS13]));
+    for (target, order) in [("/own.php", "max-age=9; includesubdomains"), ("/none.php", "max-age=31536000")] {
+        assert_eq!(orders_to_use_https(&server, &config, target), [order], "{target}");
     }
     server.stops_clean();
 }

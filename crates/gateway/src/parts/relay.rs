@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 use vermeil::{More, Sleep, now_ms, sleep};
-use vermeil_exchange::{AnswerHead, Lost, Sent};
+use vermeil_exchange::{AnswerHead, Lost, Sent, StrictTransport};
 use vermeil_files::SERVER;
 use vermeil_http::{
     Status,
@@ -414,6 +414,11 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
         if body.framing() == BodyFraming::UntilClose {
             self.connection.begin_until_close();
         }
+        // An answer has this field once (RFC 6797, section 7.1). The program's may demand more.
+        let strict = match exchange.head.strict {
+            StrictTransport::Said if head.has_field(StrictTransport::FIELD) => StrictTransport::Unsaid,
+            strict => strict,
+        };
         self.connection.with_core(|core| {
             let GatewayCore { output: out, hosts, heads, .. } = core;
             let start = out.len();
@@ -421,7 +426,7 @@ impl<C: GatewayClient, R: ProgramReader> Pump<'_, C, R> {
             let writer = HeadWriter::resume(out)
                 .lines(SERVER)
                 .lines(&heads.load_line)
-                .lines(exchange.head.strict.lines())
+                .lines(strict.lines())
                 .date(heads.clock.date(now_ms()));
             let writer = body.write_framing(head, writer);
             writer.connection(exchange.head.version, persistence).finish();

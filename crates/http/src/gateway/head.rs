@@ -111,6 +111,11 @@ impl ResponseHead {
         field_lines(&self.lines).filter(is_kept).flatten().copied().collect()
     }
 
+    /// Whether the program wrote a field with this name, in any case.
+    pub fn has_field(&self, name: &[u8]) -> bool {
+        field_lines(&self.lines).any(|line| field_name(line).eq_ignore_ascii_case(name))
+    }
+
     /// Whether an answer with this status has content at all (RFC 9110 §6.4.1).
     pub fn has_content(&self) -> bool {
         !matches!(self.status, 204 | 205 | 304)
