@@ -317,7 +317,10 @@ fn no_child_of_php_outlives_its_killed_keeper(io: Io) {
     for name in ["php-fpm", "php-cgi"] {
         with(name, |program| {
             let option = format!("--php={}", program.display());
-            let server = TestServer::start(io, &site, &[&option, "--php-children", "3"]);
+            // The killed server leaves its private folder behind.
+            let folder = format!("TMPDIR={}", writable(&site, name).display());
+            let server =
+                TestServer::start_under(&["env", &folder], io, &site, &[&option, "--php-children", "3"]);
             let child: u32 = server.get("/x.php").text().parse().expect("a number");
             let (keeper, spawner) = (cgi::keeper(&server), cgi::spawner(&server));
             let pool = until("the spawner has a pool", || cgi::children(spawner).into_iter().next());
