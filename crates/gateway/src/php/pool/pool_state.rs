@@ -144,7 +144,7 @@ impl ConnectionState {
         let has_none_open = self.open == 0;
         let demand = self.demand_mut();
         match demand.gate {
-            PoolState::Stopped if is_wanted => demand.ring(),
+            PoolState::Stopped if is_wanted || !is_idle => demand.ring(),
             PoolState::Closing if has_none_open => demand.ring(),
             PoolState::Open if is_idle && !is_wanted => {
                 demand.idle_since.get_or_insert_with(Instant::now);
@@ -195,11 +195,12 @@ impl Pool {
         self.lock().demand.as_ref().map(|demand| (demand.gate, demand.opened))
     }
 
-    /// Whether requests wait. Rearms the bell.
+    /// Whether requests wait for a pool that does not run: for a turn, or for a socket of the next
+    /// run, if the pool ended when they had a turn. Rearms the bell.
     pub fn is_wanted(&self) -> bool {
         let mut state = self.lock();
         state.demand_mut().has_rung = false;
-        !state.queue.is_empty()
+        !state.queue.is_empty() || state.open > state.idle()
     }
 
     /// Whether no connection is open and no child works. Rearms the bell.
@@ -268,7 +269,8 @@ impl Pool {
         is_idle.then(|| state.demand_mut().idle_for())
     }
 
-    /// Marks the pool as stopped. Rings if requests wait.
+    /// Marks the pool as stopped. Rings if requests wait, or have a turn and no
+    /// connection.
     pub fn set_stopped(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();

@@ -236,6 +236,21 @@ fn pool_stops_only_without_requests_and_loses_none() {
     assert_eq!(turn(&mut late).turn(), PoolTurn::New);
 }
 
+/// Regression: a request whose turn came just before the pool ended had no socket to connect to,
+/// and did not have the pool started.
+#[test]
+fn request_with_a_turn_has_an_ended_pool_started() {
+    let (pool, bell) = on_demand(2);
+    pool.set_open();
+    let turn = turn(&mut pool.ask(0));
+    assert!(bell.heard().is_empty());
+    pool.set_stopped();
+    assert_eq!(bell.heard(), [7]);
+    assert!(pool.is_wanted());
+    drop(turn);
+    assert!(!pool.is_wanted(), "the request has failed meanwhile");
+}
+
 /// Regression: the pool was killed while a script worked on after its client had left.
 #[test]
 fn pool_does_not_stop_while_child_works() {
