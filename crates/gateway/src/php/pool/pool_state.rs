@@ -269,8 +269,7 @@ impl Pool {
         is_idle.then(|| state.demand_mut().idle_for())
     }
 
-    /// Marks the pool as stopped. Rings if requests wait, or have a turn and no
-    /// connection.
+    /// Marks the pool as stopped. Rings if requests wait or have a turn.
     pub fn set_stopped(&self) {
         let mut state = self.lock();
         let demand = state.demand_mut();
